@@ -1,5 +1,5 @@
 import type { JobKeys } from "../core/job.ts";
-import { applies, type Charge, chargeOf, type Keyed, type LimitRule, ONE, valueOf } from "../limits/rule.ts";
+import { applies, type Charge, chargeOf, type Keyed, labelOf, type LimitRule, ONE, valueOf } from "../limits/rule.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 
 /** One key of a limit during one claim: for one group, or for all. The charges of the claim count at once. */
@@ -34,6 +34,10 @@ export type Decision =
 
 /** Does a refusal of the limit concern one group only? Under a limit that is paused no group starts anything. */
 export const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGroup && !paused;
+
+/** The display name of a key that refuses: of a limit that is paused, the name of the limit. */
+export const labelOfKey = ({ rule, group }: Pick<LimitKey, "rule" | "group">): string =>
+  labelOf(rule.name, isForOneGroup(rule) ? group : null);
 
 /** The limits of a type in one queue. */
 interface OfType {

@@ -1,4 +1,4 @@
-import { labelOf, ONE } from "../limits/rule.ts";
+import { ONE } from "../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { byTurn, type Lane } from "./turns.ts";
 import {
@@ -6,6 +6,7 @@ import {
   type Decision,
   isForOneGroup,
   type KeyCharge,
+  labelOfKey,
   type LimitKey,
   type Refused,
 } from "./claim-limits.ts";
@@ -86,7 +87,7 @@ export function planClaim<L extends ReadyLane>(
   const answer = (refused: Iterable<Refused>, more: boolean, cutShort = false): ClaimPlan => {
     let first: Refused | null = null;
     for (const one of refused) if (first === null || one.wait < first.wait) first = one;
-    const blockedBy = first && labelOf(first.by.rule.name, first.by.group);
+    const blockedBy = first && labelOfKey(first.by);
     return { started, more, blockedBy, nextIn: first?.wait ?? WHEN_RELEASED, cutShort };
   };
   const block = (lane: L, refused: Refused): void => {

@@ -212,7 +212,7 @@ function limitText(condition: LimitCondition, quota: Quota, until: Date | undefi
       if (quota.concurrency === 0) return `${limit} lets nothing start ${then}.`;
       return `${limit} ${fullOr(held + slots, quota.concurrency)} until one ends: ${held} of ${quota.concurrency} at a time are running${needs}.`;
     case "paused":
-      return `${limit} is paused until it is resumed.`;
+      return `The limit ${rule.name} is paused until it is resumed.`;
     case "held":
       return `${limit} is held ${then}: the service or an operator asked for that.`;
     case "remaining":

@@ -271,4 +271,6 @@ export function emptyCount(): Count {
 /** null: nobody knows when. */
 export const finite = (wait: number): number | null => (wait === Number.POSITIVE_INFINITY ? null : wait);
 
-export const labelOf = ({ limit, group }: Asked): string => (group === null ? limit.name : `${limit.name}[${group}]`);
+/** A limit that is paused refuses all groups. */
+export const labelOf = ({ limit, group }: Asked): string =>
+  group === null || limit.paused ? limit.name : `${limit.name}[${group}]`;

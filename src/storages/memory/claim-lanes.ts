@@ -68,8 +68,8 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 
   /**
-   * Opens the gates of lanes that waited only for heavy heads which reserve nothing any more, and notes that workers are to be woken up. Answers whether
-   * this claim may start jobs of one of these lanes.
+   * Opens the gates of lanes that waited only for heavy heads which reserve nothing any more, and notes that workers are to be woken
+   * up. Answers whether this claim may start jobs of one of these lanes.
    */
   letOthersLook(): boolean {
     const { book, lines } = this.#step;
@@ -84,7 +84,7 @@ export class MemoryLanes implements LaneSource<Lane> {
     return own;
   }
 
-  /** The key that its head reserved does not refuse it any more. */
+  /** Another key refuses the head, or it waits only for other heads: it reserves nothing any more. */
   #endReservation(lane: Lane): void {
     if (lane.heavy === undefined) return;
     this.#unreserved.add(lane.heavy.by);

@@ -1,12 +1,12 @@
 import type { JobRecord } from "../../core/job.ts";
 import { applies, labelOf, type LimitRule } from "../../limits/rule.ts";
-import { knownWait } from "../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { ruleOfClaim } from "../../storage/stored-rules.ts";
 import { Allowance } from "../../storage/step-bytes.ts";
 import { byTurn } from "../../planner/turns.ts";
 import { ClaimLimits } from "../../planner/claim-limits.ts";
-import { type ClaimPlan, planClaim } from "../../planner/plan-claim.ts";
+import { planClaim } from "../../planner/plan-claim.ts";
+import { type Unplanned, wakeUpOf } from "../../planner/wake-up.ts";
 import type { Book } from "./book.ts";
 import { MemoryLanes, readyLanes, turnsOf } from "./claim-lanes.ts";
 import { byDue, type Lane, type Line, type StoredJob } from "./lanes.ts";
@@ -122,40 +122,22 @@ function takeUnder(
     if (lanes.letOthersLook()) continue;
     const charged = started.map(({ charges }) => charges);
     const grant = granted && book.grants.keep(granted, charged, book.limitNow());
-    const found = wakeUpOf(lines, limits, plan, now, time);
+    const found = wakeUpOf(plan, limits, unplanned(lines, now, time));
     return grant === undefined ? found : { ...found, grant };
   }
 }
 
-/**
- * The wake-up time of a claim. The planner has answered for the lanes that were ready. This adds lanes at
- * closed gates, and scheduled jobs: they start when they are due and the limits of their type are available.
- */
-function wakeUpOf(
-  lines: readonly Line[],
-  limits: ClaimLimits,
-  plan: ClaimPlan,
-  now: number,
-  time: number,
-): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
-  let { nextIn, blockedBy } = plan;
+/** Of each type the closed gate that opens first, and the job that comes due first. */
+function unplanned(lines: readonly Line[], now: number, time: number): Unplanned[] {
+  const found: Unplanned[] = [];
   for (const { type, closed, scheduled } of lines) {
     const [gate, job] = [closed.first, scheduled.first];
-    if (gate === undefined && job === undefined) continue;
-    const { wait: least, by: general } = limits.earliest(type);
     if (gate !== undefined) {
-      const by = gate.key!;
-      const own = gate.until - time;
-      const wait = Math.max(least, own);
-      if (blockedBy === null || wait < nextIn) {
-        blockedBy = own < least ? general!.rule.name : labelOf(by.name, by.group);
-      }
-      nextIn = Math.min(nextIn, wait);
+      found.push({ type, wait: gate.until - time, by: labelOf(gate.key!.name, gate.key!.group) });
     }
-    if (job !== undefined) nextIn = Math.min(nextIn, Math.max(least, job.dueAt - now));
+    if (job !== undefined) found.push({ type, wait: job.dueAt - now, by: null });
   }
-  if (plan.more) return { more: true, nextInMs: 0, blockedBy };
-  return { more: false, nextInMs: knownWait(nextIn), blockedBy };
+  return found;
 }
 
 function publishStarted({ subscribers, skew }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {

@@ -21,6 +21,21 @@ export const groups: Cases = {
     equal((await s.claim({ max: 1_500 })).jobs.length, 1_500, "how many start when it goes on");
   },
 
+  "a limit by group that is paused is named without a group": async (s) => {
+    await define(s, rule("k", { everyMs: 1_000, concurrency: 1 }, { byGroup: true }));
+    await s.add(...of("aab"));
+    const { jobs } = await s.claim();
+    equal([jobs.length, await said(s)], [2, blocked(null, "k[a]")], "while the group is full");
+    await change(s, "k", { paused: true });
+    equal(await said(s), blocked(null, "k"), "with a lane that waits for its group");
+    await s.add(...of("c"));
+    equal(await said(s), blocked(null, "k"), "with a lane that no claim has looked at");
+    await s.settle(...jobs.map((job) => completed(job)));
+    equal(await said(s), blocked(null, "k"), "when nothing is held any more");
+    await change(s, "k", { paused: false });
+    equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k[a]" }, "when it goes on");
+  },
+
   "every group has a limit state of its own": async (s) => {
     await define(s, rule("k", window(2, 1_000), { byGroup: true }));
     await s.add(...of("aaabbc"));

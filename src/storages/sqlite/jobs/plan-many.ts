@@ -1,6 +1,6 @@
-import { applies, labelOf, type LimitRule, ONE } from "../../../limits/rule.ts";
+import { applies, type LimitRule, ONE } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
-import { type ClaimLimits, type Decision, isForOneGroup } from "../../../planner/claim-limits.ts";
+import { type ClaimLimits, type Decision, isForOneGroup, labelOfKey } from "../../../planner/claim-limits.ts";
 import { type ClaimPlan, planClaim } from "../../../planner/plan-claim.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
@@ -109,7 +109,7 @@ class ClosedTypes {
     const see = (type: string, decision: Decision | undefined): void => {
       const refused = decision?.granted === false && decision.wait !== NEVER ? decision : this.#closing(type);
       if (refused === undefined || (blockedBy !== null && refused.wait >= nextIn)) return;
-      blockedBy = labelOf(refused.by.rule.name, refused.by.group);
+      blockedBy = labelOfKey(refused.by);
       nextIn = refused.wait;
     };
     for (const lane of this.#lanes) {

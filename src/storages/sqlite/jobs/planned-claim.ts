@@ -1,10 +1,11 @@
-import { type LimitRule, labelOf } from "../../../limits/rule.ts";
-import { knownWait, NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { LimitRule } from "../../../limits/rule.ts";
+import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { planClaim, type ClaimPlan } from "../../../planner/plan-claim.ts";
-import { type ClosedGate, firstClosed, gateTypes, openDue } from "../limits/gates.ts";
+import { type Unplanned, type WakeUp, wakeUpOf } from "../../../planner/wake-up.ts";
+import { firstClosed, gateTypes, openDue } from "../limits/gates.ts";
 import { SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
@@ -15,9 +16,7 @@ import { planMany } from "./plan-many.ts";
 import type { OpenTypes } from "./open-types.ts";
 import { writeDown } from "./starting.ts";
 
-type WakeUp = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
-
-const NOTHING: WakeUp = { more: false, nextInMs: null, blockedBy: null };
+const NOTHING = { more: false, nextInMs: null, blockedBy: null };
 
 /** More types than this are many to ask for. */
 const MANY_ASKED = 64;
@@ -124,28 +123,21 @@ class PlannedClaim {
     return more && jobs.at(-1)!.due_at <= this.#step.now;
   }
 
-  /** What comes after a claim. While limits are full it makes no sense to ask again, even if a job comes due before. */
+  /** What comes after a claim. */
   wakeUpOf(plan: ClaimPlan): WakeUp {
-    let { blockedBy, nextIn } = plan;
-    for (const gate of this.#closed()) {
-      const general = this.#limits.earliest(gate.type);
-      const wait = Math.max(gate.wait, general.wait);
-      // Its instant has come, and too many others came before it in this step.
-      if (wait === 0) return { more: true, nextInMs: 0, blockedBy };
-      if (blockedBy === null || wait < nextIn) {
-        blockedBy = gate.wait < general.wait ? general.by!.rule.name : labelOf(gate.name, gate.group);
-      }
-      nextIn = Math.min(nextIn, wait);
+    const { now } = this.#step;
+    const waiting = this.#closed();
+    const { jobs, more } = comingDue(this.#step, this.#types.queue);
+    for (const { type, due_at: at } of jobs) {
+      if (this.#types.has(type)) waiting.push({ type, wait: at - now, by: null });
     }
-    if (plan.more) return { more: true, nextInMs: 0, blockedBy };
-    const due = this.#nextDue();
-    // A job that has come due waits, whether or not it stands in its lane yet.
-    if (due.by !== null && (blockedBy === null || due.wait < nextIn)) blockedBy = due.by;
-    return { more: false, nextInMs: knownWait(Math.min(nextIn, due.wait)), blockedBy };
+    // Of the jobs behind them, one that no limit blocks may come due.
+    const latest = more ? Math.max(0, jobs.at(-1)!.due_at - now) : WHEN_RELEASED;
+    return wakeUpOf(plan, this.#limits, waiting, latest);
   }
 
   /** Of each type the closed gate that opens first. */
-  #closed(): ClosedGate[] {
+  #closed(): Unplanned[] {
     if (!this.#blocks) return [];
     const types = this.#atClosedGates().filter((type) => this.#types.has(type));
     return types.flatMap((type) => firstClosed(this.#step, this.#types.queue, type) ?? []);
@@ -155,22 +147,6 @@ class PlannedClaim {
   #atClosedGates(): readonly string[] {
     const { queue, asked } = this.#types;
     return asked !== null && asked.length <= MANY_ASKED ? asked : gateTypes(this.#step, queue, false);
-  }
-
-  /** When the next scheduled job can start; and what is in its way, if it is due. */
-  #nextDue(): { readonly wait: Wait; readonly by: string | null } {
-    const { now } = this.#step;
-    const { jobs, more } = comingDue(this.#step, this.#types.queue);
-    let next: Wait = WHEN_RELEASED;
-    let first: string | null = null;
-    for (const { type, due_at: at } of jobs) {
-      if (!this.#types.has(type)) continue;
-      const { wait, by } = this.#limits.earliest(type);
-      if (at <= now && by !== null && (first === null || wait < next)) first = by.rule.name;
-      next = Math.min(next, Math.max(at - now, wait));
-    }
-    // Of the jobs behind them, one that no limit blocks may come due.
-    return { wait: more ? Math.min(next, Math.max(0, jobs.at(-1)!.due_at - now)) : next, by: first };
   }
 
   openGates(): void {

@@ -1,4 +1,4 @@
-import { isAmong, type LimitRule, labelOf, ONE } from "../../../limits/rule.ts";
+import { isAmong, type LimitRule, ONE } from "../../../limits/rule.ts";
 import { knownWait, type Wait } from "../../../limits/wait.ts";
 import type { Grant } from "../../../storage/grants.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
@@ -203,7 +203,7 @@ class UniformLimits {
       const own = key.wait(ONE);
       if (own <= wait) continue;
       wait = own;
-      blockedBy = labelOf(key.rule.name, null);
+      blockedBy = key.rule.name;
     }
     return { wait, blockedBy };
   }

@@ -1,5 +1,7 @@
+import { labelOf } from "../../../limits/rule.ts";
 import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Step } from "../step.ts";
+import type { Unplanned } from "../../../planner/wake-up.ts";
 import { groupOf } from "./groups.ts";
 
 /*
@@ -40,26 +42,17 @@ export const instantOfGate = (until: number): number => (until >= RELEASED ? Num
 
 const waitUntil = (step: Step, until: number): Wait => Math.max(0, instantOfGate(until) - step.now);
 
-/** A gate that will open first. */
-export interface ClosedGate {
-  readonly type: string;
-  /** The limit that its lanes wait for. */
-  readonly name: string;
-  readonly group: string | null;
-  readonly wait: Wait;
-}
-
 /** The types of a queue that have lanes at closed gates, or at open ones. */
 export function gateTypes(step: Step, queue: string, open: boolean): string[] {
   return [...step.names(open ? NEXT_OPEN : NEXT_CLOSED, queue)];
 }
 
 /** The first of the closed gates of a type to open; undefined: none is closed. */
-export function firstClosed(step: Step, queue: string, type: string): ClosedGate | undefined {
+export function firstClosed(step: Step, queue: string, type: string): Unplanned | undefined {
   const row = step.sql(FIRST).get(queue, type) as
     | { readonly name: string; readonly grp: string; readonly until: number }
     | undefined;
-  return row && { type, name: row.name, group: groupOf(row.grp), wait: waitUntil(step, row.until) };
+  return row && { type, wait: waitUntil(step, row.until), by: labelOf(row.name, groupOf(row.grp)) };
 }
 
 /** Gates of these types whose instant has come are open, as many as open in one step. */
