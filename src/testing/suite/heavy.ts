@@ -22,6 +22,17 @@ async function waiting(s: Scene): Promise<string> {
 const granted = async (s: Scene) => (await take(s, "k", { weight: 1 })).granted;
 
 export const heavyHeads: Cases = {
+  "a job that counts for one and is refused twice reserves nothing": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, { weight: "n" }));
+    await s.add({});
+    const job = await s.claimOne();
+    await s.add({ queue: "r" });
+    equal([await count(s, { queue: "r" }), await count(s, { queue: "r" })], [0, 0], "how many start elsewhere");
+    await s.settle(completed(job));
+    await s.add({});
+    equal(await count(s), 1, "how many start then");
+  },
+
   "a heavy head that waits for a limit is not passed by light jobs of other claims": async (s) => {
     const id = await waiting(s);
     await s.clock.advance(300);

@@ -474,7 +474,8 @@ BEGIN
         again := true;
         k_shut[keeper] := true;
       END IF;
-      CONTINUE WHEN rule.paused OR NOT (rule.by_group OR rule.weight IS NOT NULL);
+      -- A job that closes its type is not too heavy for what others leave.
+      CONTINUE WHEN rule.paused OR NOT (rule.by_group OR (rule.weight IS NOT NULL AND kind <> 4));
       done.blocked := done.blocked || l_id[lane];
       done.blocked_waits := done.blocked_waits || longest;
       done.blocked_names := done.blocked_names || rule.name;
