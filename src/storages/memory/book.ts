@@ -313,7 +313,7 @@ export class Book {
       this.#notifying = false;
     }
     const time = this.limitTime(this.now());
-    if (this.freed.isEarlier((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
+    if (this.freed.wakesWaiters((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
   }
 
   /** Something of a limit was returned through `rates`. */

@@ -1,34 +1,32 @@
 import type { RateState } from "../../../limits/rate-state.ts";
 import { type LimitRule, ONE } from "../../../limits/rule.ts";
-import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { type Availability, wakesWaiters } from "../../../limits/wakes-waiters.ts";
+import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import { availableOf, decideFor } from "../../../storage/inspected-key.ts";
 import { MemoryKey } from "./key.ts";
 import type { MemoryLimitState } from "./limit-state.ts";
 
-/** When one more fits; under a limit that weighs, also how much does, and how much is in use. */
-interface Availability {
+/** A limit state before the step returned anything of it. */
+interface Before extends Availability {
   readonly rule: LimitRule;
-  readonly wait: Wait;
-  readonly available: number;
-  readonly used: number;
 }
 
 /** The limits that a step returned something of. Only what is still available when the step is over counts: the step may charge it again. */
 export class Freed {
-  readonly #before = new Map<MemoryLimitState, Availability>();
+  readonly #before = new Map<MemoryLimitState, Before>();
   #rates = new Set<RateState>();
   #ruleFreed = false;
 
   /** Was anything noted? */
   get any(): boolean {
-    return this.#ruleFreed || this.#before.size > 0;
+    return this.#ruleFreed || this.#before.size > 0 || this.#rates.size > 0;
   }
 
   /** The step is about to return something of this limit. */
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
-    if (this.#before.has(limitState)) return;
-    this.#before.set(limitState, availabilityOf(limitState, rule, time));
     if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
+    if (!limitState.awaited || this.#before.has(limitState)) return;
+    this.#before.set(limitState, { rule, ...availabilityOf(limitState, rule, time) });
   }
 
   /** Waiters of this rate are notified when the step is over. */
@@ -48,26 +46,18 @@ export class Freed {
     return rates;
   }
 
-  /**
-   * Is a wake-up time earlier than a claim answered? What cannot start yet counts as well: a worker that waits for a release has no
-   * wake-up time, and now there may be one.
-   */
-  isEarlier(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
-    let earlier = this.#ruleFreed;
+  /** Does it wake up all workers? */
+  wakesWaiters(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
+    let wakes = this.#ruleFreed;
     this.#ruleFreed = false;
     for (const [limitState, before] of this.#before) {
-      if (earlier) break;
-      // Nothing was refused since the latest wake-up, so nothing waits for it.
-      if (!limitState.awaited) continue;
+      if (wakes) break;
       const rule = inForce(limitState.name) ?? before.rule;
-      // Where one more fitted before, what was returned matters only to heavier jobs.
-      if (before.wait === 0 && rule.weight === null) continue;
-      const { wait, available, used } = availabilityOf(limitState, rule, time);
-      earlier = wait < before.wait || (rule.weight !== null && (available > before.available || used < before.used));
-      if (earlier) limitState.awaited = false;
+      wakes = wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time));
+      if (wakes) limitState.awaited = false;
     }
     this.#before.clear();
-    return earlier;
+    return wakes;
   }
 }
 
@@ -75,6 +65,6 @@ function availabilityOf(limitState: MemoryLimitState, rule: LimitRule, time: num
   const key = new MemoryKey(limitState, rule, limitState.group, time);
   const next = decideFor(key, ONE).wait;
   const wait = next === NEVER ? WHEN_RELEASED : next;
-  if (rule.weight === null) return { rule, wait, available: 0, used: 0 };
-  return { rule, wait, available: availableOf(key), used: key.quota.max === null ? key.slots.slots : key.used };
+  if (rule.weight === null) return { wait, available: 0, used: 0 };
+  return { wait, available: availableOf(key), used: key.quota.max === null ? key.slots.slots : key.used };
 }

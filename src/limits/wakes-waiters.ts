@@ -1,0 +1,21 @@
+import type { LimitRule } from "./rule.ts";
+import type { Wait } from "./wait.ts";
+
+/** When one more start fits under a limit state; where the limit weighs starts, also how much fits, and how much is in use. */
+export interface Availability {
+  readonly wait: Wait;
+  readonly available: number;
+  readonly used: number;
+}
+
+/**
+ * Does what a step returned wake up workers and permits that wait? Asked only of limit states that refused something since the latest
+ * wake-up, as the states were before the step returned it and are after all of the step. What cannot start yet counts as well: a
+ * worker that waits for a release has no wake-up time, and now there may be one.
+ */
+export function wakesWaiters({ weight }: LimitRule, before: Availability, after: () => Availability): boolean {
+  // Where one more fitted before, what was returned matters only to heavier starts. These have to look after every change.
+  if (before.wait === 0 && weight === null) return false;
+  const { wait, available, used } = after();
+  return wait < before.wait || (weight !== null && (available > before.available || used < before.used));
+}
