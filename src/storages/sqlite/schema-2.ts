@@ -20,7 +20,8 @@ export const SCHEMA_2 = `
   ALTER TABLE sluice_limits RENAME COLUMN pause_until TO held_until;
   ALTER TABLE sluice_limits RENAME COLUMN told_left TO remaining;
   ALTER TABLE sluice_limits RENAME COLUMN told_until TO remaining_until;
-  -- A permit was refused since the latest wake-up: its slots wake up waiters when they are released (release.ts). Only of limits by group.
+  -- Something was refused since the latest wake-up: slots that are released wake up waiters (release.ts). A permit, or of a limit for
+  -- all a job: lanes that a limit by group refuses stand at its gates.
   ALTER TABLE sluice_limits ADD COLUMN awaited INTEGER NOT NULL DEFAULT 0;
 
   -- Slots in use, by the token of a job's start or of a permit. Those of jobs are in use until their lease ends.

@@ -1,19 +1,16 @@
 import type { JobEvent } from "../../core/events.ts";
-import type { Wait } from "../../limits/wait.ts";
+import type { Availability } from "../../limits/wakes-waiters.ts";
 import type { SqliteStatement, SqlValue, Statements } from "./driver.ts";
 import type { RuleBook } from "./limits/rule-book.ts";
 import type { Settings } from "./settings.ts";
 import type { ClockState } from "./time.ts";
 
-/** Slots of one limit that a step has released. */
-export interface Released {
+/** A limit state that lanes or permits wait for, before a step released slots of it. `wait`: for a slot. */
+export interface Released extends Availability {
   readonly name: string;
   readonly grp: string;
-  /** How long one more had to wait for a slot before; and how many were in use. */
-  readonly wait: Wait;
-  readonly slots: number;
-  /** Lanes were waiting for it, or permits. */
-  awaited: boolean;
+  /** A refusal is written in its row. */
+  readonly marked: boolean;
 }
 
 // Whatever draws a number starts something: no start is decided before it, by any process.

@@ -70,9 +70,14 @@ class PlannedClaim {
     return [keys, new ClaimLimits(this.#rules, this.#types.queue, look)];
   }
 
-  /** Starts are not kept long enough for one of the limits that were looked at. */
-  get unprepared(): boolean {
-    return this.#unprepared;
+  /** Something has to be written: starts are not kept long enough for a limit that was looked at, or one refused a job (`SqliteKeys`). */
+  get unwritten(): boolean {
+    return this.#unprepared || this.#keys.areUnmarked;
+  }
+
+  /** What limits have refused is woken up by a release. */
+  mark(): void {
+    this.#keys.mark();
   }
 
   planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): Planned {
@@ -171,6 +176,7 @@ export function claimPlanned(
   const { lanes, plan } = planned.planClaim(request);
   const { jobs, grant } = lanes.changed ? writeDown(step, request, lanes) : { jobs: [], grant: undefined };
   const ahead = planned.wakeUpOf({ ...plan, more: plan.more || lanes.othersMayLook });
+  planned.mark();
   return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
 }
 
@@ -183,9 +189,9 @@ export function glancePlanned(
 ): Omit<Claim, "stale"> | undefined {
   if (types.paused) return { jobs: [], ...NOTHING };
   const planned = new PlannedClaim(step, types, rules, false);
-  if (planned.unprepared || planned.anyDue || planned.anyRipe) return undefined;
+  if (planned.unwritten || planned.anyDue || planned.anyRipe) return undefined;
   const { lanes, plan } = planned.planClaim({ max: 0 });
   if (lanes.changed || (plan.more && request.max > 0)) return undefined;
   const wakeUp = planned.wakeUpOf(plan);
-  return planned.unprepared ? undefined : { jobs: [], ...wakeUp };
+  return planned.unwritten ? undefined : { jobs: [], ...wakeUp };
 }

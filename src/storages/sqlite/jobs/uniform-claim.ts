@@ -39,7 +39,12 @@ export function claimUniform(
   limits.prepare();
   const max = request.max > 0 && !types.paused ? Math.min(request.max, limits.available) : 0;
   const ahead = types.paused || rules.length > 0 ? 0 : (request.ahead ?? 0);
-  if (max + ahead === 0) return { jobs: [], ...wakeUpOf(step, request, types, limits, types.anyWaits) };
+  const after = (waits: boolean) => {
+    const found = wakeUpOf(step, request, types, limits, waits);
+    limits.mark();
+    return found;
+  };
+  if (max + ahead === 0) return { jobs: [], ...after(types.anyWaits) };
   // One more than starts, to see whether anything is left.
   const units = types.units(max + 1, max + ahead + 1);
   // Groups take turns when jobs start: nothing is prefetched then. Without groups the first units have most of the jobs.
@@ -56,7 +61,7 @@ export function claimUniform(
   if (wrong) for (const { lanes } of units) for (const { id } of lanes) recount(step, id);
   // Where all that was seen has started there may be units that were not looked at.
   const unseen = counted === jobs.length && units.length > max;
-  const found = wakeUpOf(step, request, types, limits, wrong || unseen ? types.anyWaits : counted > jobs.length);
+  const found = after(wrong || unseen ? types.anyWaits : counted > jobs.length);
   return { jobs, ...found, ...(grant !== undefined && { grant }) };
 }
 
@@ -71,7 +76,8 @@ export function glanceUniform(
   const waits = types.anyWaits || isDue(step, request, types);
   const prefetches = rules.length === 0 && (request.ahead ?? 0) > 0;
   if (waits && (prefetches || (request.max > 0 && limits.available > 0))) return undefined;
-  return { jobs: [], ...wakeUpOf(step, request, types, limits, waits) };
+  const found = wakeUpOf(step, request, types, limits, waits);
+  return limits.areUnmarked ? undefined : { jobs: [], ...found };
 }
 
 function isDue(step: Step, { queue }: ClaimRequest, types: OpenTypes): boolean {
@@ -169,6 +175,15 @@ class UniformLimits {
 
   prepare(): void {
     for (const key of this.#all) key.prepare();
+  }
+
+  /** See `SqliteKeys`. */
+  get areUnmarked(): boolean {
+    return this.#keys.areUnmarked;
+  }
+
+  mark(): void {
+    this.#keys.mark();
   }
 
   /** How many may start. */

@@ -13,6 +13,8 @@ import { windowWait } from "./windows.ts";
 /** From this number on starts share rows: by a thousandth of the window at most. */
 const MANY = 1_000;
 
+const AWAITED = "UPDATE sluice_limits SET awaited = 1 WHERE id = ?";
+
 /** One key of a limit, as one step sees it. */
 export class SqliteKey implements LimitKey, InspectedKey {
   readonly rule: LimitRule;
@@ -27,6 +29,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
   readonly #keys: SqliteKeys;
   #plain: boolean | undefined;
   #writes = false;
+  #refused = false;
   #heavy: readonly HeavyHead[] | undefined;
   readonly windowWait: InspectedKey["windowWait"];
 
@@ -84,10 +87,29 @@ export class SqliteKey implements LimitKey, InspectedKey {
   }
 
   wait(charge: Charge, priority?: number): Wait {
+    const wait = this.#waitFor(charge, priority);
+    if (wait !== 0) this.#refused = true;
+    return wait;
+  }
+
+  #waitFor(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : decideFor(this, charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     const { id, since } = this.#keys.askingFor(this.rule.name);
     return Math.max(wait, this.behind({ id, since, priority }, false));
+  }
+
+  /**
+   * Has it refused something (`wait`), and would a release of its slots wake up nothing? The first refusal since the latest wake-up is
+   * written, those after it are not. Without a row there are no slots to be released.
+   */
+  get isUnmarked(): boolean {
+    return this.#refused && this.takesSlots && this.limitState.row?.awaited === 0;
+  }
+
+  /** Its next release wakes up what waits. */
+  mark(): void {
+    if (this.isUnmarked) this.#step.sql(AWAITED).run(this.limitState.row!.id);
   }
 
   take(charge: Charge): void {
@@ -96,7 +118,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
 
   /** How much is available now: 0 if anything blocks; infinity: no bound. */
   get available(): number {
-    if (this.wait(ONE) !== 0) return 0;
+    if (this.#waitFor(ONE) !== 0) return 0;
     return availableNow(this.rule, this.quota, this.keyState, this.slots, this.used, this.now);
   }
 
@@ -159,6 +181,22 @@ export class SqliteKeys {
     if (key === undefined) groups.set(group, (key = new SqliteKey(this.#step, this, rule, group)));
     return key;
   };
+
+  /** Has a key for all refused a job, with nothing to remember it by? Lanes that one of a group refuses stand at its gate. */
+  get areUnmarked(): boolean {
+    return this.#forAll().some((key) => key.isUnmarked);
+  }
+
+  /** What these keys have refused to jobs is woken up by a release. */
+  mark(): void {
+    for (const key of this.#forAll()) key.mark();
+  }
+
+  #forAll(): SqliteKey[] {
+    return Array.from(this.#keys, ([{ byGroup }, own]) => (byGroup ? undefined : own.get(null))).filter(
+      (key) => key !== undefined,
+    );
+  }
 
   /** Since when the lane that asks waits for this limit. */
   askingFor(name: string): Pick<Asking, "id" | "since"> {

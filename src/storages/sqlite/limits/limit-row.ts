@@ -23,7 +23,7 @@ export interface LimitRow {
   seen_at: number;
   readonly longest: number;
   readonly forgotten_at: number | null;
-  /** 1: a permit was refused since the latest wake-up. Only of limits by group with slots: others wake up at every release. */
+  /** 1: something was refused since the latest wake-up: a permit, or of a limit for all a job. Only of limits with slots. */
   readonly awaited: number;
 }
 

@@ -26,7 +26,6 @@ const LIVE = "token = ? AND until IS NOT NULL AND until > ?";
 const FIND = `SELECT limit_id, slots, at FROM sluice_slots WHERE ${LIVE}`;
 const END = `DELETE FROM sluice_slots WHERE ${LIVE}`;
 const RENEW = `UPDATE sluice_slots SET until = max(until, ?) WHERE ${LIVE}`;
-const AWAITED = "UPDATE sluice_limits SET awaited = 1 WHERE id = ?";
 const NAME = "UPDATE sluice_starts SET token = ? WHERE seq = ?";
 
 function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge } {
@@ -42,13 +41,8 @@ export function ask(step: Step, request: LimitTake): LimitTaken | undefined {
   const { key, charge } = keyOf(step, request);
   if (key.unprepared) return undefined;
   const refused = refusal(key, charge, request);
-  if (refused !== undefined) return isUnnoticed(key, request) ? undefined : refused;
+  if (refused !== undefined) return key.isUnmarked && !onlyAsks(request) ? undefined : refused;
   return onlyAsks(request) ? NOTHING_TAKEN : undefined;
-}
-
-/** Would a release of its slots wake up no permit? The first refusal after a wake-up is written, those after it are not. */
-function isUnnoticed({ rule, takesSlots, limitState }: SqliteKey, request: LimitTake): boolean {
-  return rule.byGroup && takesSlots && limitState.row?.awaited === 0 && !onlyAsks(request);
 }
 
 const NOTHING_TAKEN: LimitTaken = { granted: true, token: "", held: false };
@@ -74,7 +68,7 @@ export function take(step: Step, request: LimitTake): LimitTaken {
   key.prepare();
   const refused = refusal(key, charge, request);
   if (refused !== undefined) {
-    if (isUnnoticed(key, request)) step.sql(AWAITED).run(key.limitState.row!.id);
+    if (!onlyAsks(request)) key.mark();
     return refused;
   }
   if (onlyAsks(request)) return NOTHING_TAKEN;

@@ -1,6 +1,8 @@
 import { countFailure, countSuccess, type SlotsInUse } from "../../../limits/key-state.ts";
 import { concurrencyWait, type LimitRule, ONE, quotaOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
+import { type Availability, wakesWaiters } from "../../../limits/wakes-waiters.ts";
+import { decideFor } from "../../../storage/inspected-key.ts";
 import type { Released, Step } from "../step.ts";
 import { isAnyAwaited, openGates } from "./gates.ts";
 import { groupOf } from "./groups.ts";
@@ -9,18 +11,18 @@ import { keyStateOf, type LimitRow, limitById, saveKeyState } from "./limit-row.
 import { type SlotsRow, slotsInUse } from "./slots.ts";
 
 /*
- * What gives something of a limit back: slots of starts that ended, and more of a window. A step notes how long one more start had to
- * wait before (`step.released`), and wakes up workers when it ends, if that is less then.
+ * What gives something of a limit back: slots of starts that ended, and more of a window. Of limit states that something waits for a step
+ * notes how they were before (`step.released`), and decides when it ends whether it wakes up workers.
  */
 
 const NAMES = "SELECT id, name, grp, awaited FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
-const FOR_ALL = "SELECT id FROM sluice_limits WHERE name = ? AND grp = ''";
+const FOR_ALL = "SELECT id FROM sluice_limits WHERE name = ? AND grp = '' AND awaited = 1";
 const ANY = "SELECT 1 FROM sluice_slots LIMIT 1";
 const END_ONE_UNSEEN = "DELETE FROM sluice_slots WHERE token = ?";
 const END = `${END_ONE_UNSEEN} RETURNING limit_id, slots, at`;
 const END_MANY_UNSEEN = "DELETE FROM sluice_slots WHERE token IN (SELECT value FROM json_each(?))";
 const END_MANY = `${END_MANY_UNSEEN} RETURNING limit_id, slots, at`;
-const WOKEN = "UPDATE sluice_limits SET awaited = 0 WHERE id = ? AND awaited = 1";
+const WOKEN = "UPDATE sluice_limits SET awaited = 0 WHERE id = ?";
 const SETTLE = "UPDATE sluice_slots SET slots = ? WHERE limit_id = ? AND token = ?";
 
 type Named = Pick<LimitRow, "id" | "name" | "grp" | "awaited">;
@@ -67,7 +69,7 @@ function countEnding(step: Step, row: LimitRow, starts: readonly SlotsRow[], end
   if (closed) windowFreed(step, row);
 }
 
-/** Slots of limits for all, and of no others, are about to be released, and no lane waits for them: how long one more waits is noted. */
+/** Slots of limits for all, and of no others, are about to be released, and no lane stands at a gate of these. */
 function noteSlots(step: Step): void {
   for (const name of step.rules.withSlots) {
     const id = (step.sql(FOR_ALL).get(name) as Pick<Named, "id"> | undefined)?.id;
@@ -75,9 +77,7 @@ function noteSlots(step: Step): void {
     const inUse = slotsInUse(step, id, null);
     const rule = step.rules.byName.get(name)!;
     const wait = waitFor(step, rule, null, inUse, null);
-    // Where one was available, more of them matter only to jobs that need more than one.
-    if (wait > 0 || rule.weight !== null)
-      step.released.set(id, { name, grp: "", wait, slots: inUse.slots, awaited: false });
+    step.released.set(id, { name, grp: "", marked: true, wait, available: 0, used: inUse.slots });
   }
 }
 
@@ -98,10 +98,10 @@ export function release(step: Step, ended: readonly SlotsRow[]): void {
     const rule = step.rules.byName.get(name);
     if (rule === undefined) continue;
     for (const state of states) {
-      const { id } = state;
-      if (!step.released.has(id)) step.released.set(id, before(step, rule, state, own.get(id)!));
+      const { id, grp, awaited } = state;
+      const waits = mayOpen(step, rule, grp) || awaited === 1;
+      if (waits && !step.released.has(id)) step.released.set(id, before(step, rule, state, own.get(id)!));
     }
-    for (const { id, grp } of states) if (mayOpen(step, rule, grp)) step.released.get(id)!.awaited = true;
   }
 }
 
@@ -126,7 +126,7 @@ function before(step: Step, rule: LimitRule, { id, grp, awaited }: Named, ended:
     if (openUntil !== null && one.at >= openUntil) probes += 1;
   }
   const wait = waitFor(step, rule, groupOf(grp), { slots, probes, expiresIn }, openUntil);
-  return { name: rule.name, grp, wait, slots, awaited: awaited === 1 };
+  return { name: rule.name, grp, marked: awaited === 1, wait, available: 0, used: slots };
 }
 
 /** More of a window is available, or a hold has ended. */
@@ -136,34 +136,27 @@ export function windowFreed(step: Step, { name, grp }: Pick<LimitRow, "name" | "
   step.wakesAll = true;
 }
 
-/** The step ends: does one more wait less than it did before? */
+/** The step ends: does what it released wake up workers, and permits that wait? All of them ask again. */
 export function wakeReleased(step: Step): void {
   if (step.wakesAll) return;
   for (const [id, released] of step.released) {
     const rule = step.rules.byName.get(released.name);
-    // Of a group it matters only if lanes or permits waited for it.
-    if (rule === undefined || (rule.byGroup && !released.awaited)) continue;
-    if (isEarlier(step, rule, id, released)) {
-      step.wakesAll = true;
-      // Permits that wait are woken up, and ask again.
-      if (rule.byGroup) step.sql(WOKEN).run(id);
-      return;
-    }
+    if (rule === undefined || !wakesWaiters(rule, released, () => availabilityOf(step, rule, id, released))) continue;
+    step.wakesAll = true;
+    if (released.marked) step.sql(WOKEN).run(id);
+    return;
   }
 }
 
-function isEarlier(step: Step, rule: LimitRule, id: number, released: Released): boolean {
-  const group = groupOf(released.grp);
-  // A heavy job waits for more than one, and has to be looked at after every change.
-  if (rule.weight !== null && released.awaited) return true;
-  if (rule.weight !== null && rule.quota.max === null && slotsInUse(step, id, null).slots < released.slots) return true;
-  if (released.wait === 0) return false;
+function availabilityOf(step: Step, rule: LimitRule, id: number, { grp, used }: Released): Availability {
+  const group = groupOf(grp);
   const { concurrency } = quotaOf(rule, group);
-  if (rule.breaker === null && concurrency !== null) {
-    const { slots, expiresIn } = slotsInUse(step, id, null);
-    if (slots >= concurrency) return expiresIn < released.wait;
-  }
-  return new SqliteKeys(step).key(rule, group).wait(ONE) < released.wait;
+  const { slots, expiresIn } = slotsInUse(step, id, null);
+  // What a window weighs is not released here.
+  const now = { available: 0, used: rule.quota.max === null ? slots : used };
+  // Nothing ends the wait for a slot sooner.
+  if (rule.breaker === null && concurrency !== null && slots >= concurrency) return { ...now, wait: expiresIn };
+  return { ...now, wait: decideFor(new SqliteKeys(step).key(rule, group), ONE).wait };
 }
 
 function namesOf(step: Step, ids: Iterable<number>): Named[] {
