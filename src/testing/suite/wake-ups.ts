@@ -229,6 +229,86 @@ export const wakeUps: Cases = {
     await wakesUp(s, "of a full one", () => s.settle(completed(jobs.find(({ group }) => group === "a")!)));
   },
 
+  "slots of a limit for all wake up subscribers only after a refusal": async (s) => {
+    const beside: Readonly<Record<string, readonly ReturnType<typeof rule>[]>> = {
+      "no other limit": [],
+      "a limit by group": [rule("g", { concurrency: 9 }, { byGroup: true })],
+      "a limit of another type": [rule("u", { concurrency: 1 }, { types: ["u"] })],
+    };
+    for (const [what, others] of Object.entries(beside)) {
+      for (const weight of [null, "n"]) {
+        const about = `beside ${what}, ${weight === null ? "counted" : "weighed"}`;
+        await define(s, rule("k", { concurrency: 1 }, { weight }), ...others);
+        const start = async (): Promise<JobRecord> => {
+          await s.add({});
+          return s.claimOne({ leaseMs: 600_000 });
+        };
+        const end = (job: JobRecord) => () => s.settle(completed(job));
+        await wakesUpNone(s, `the end of a job alone, ${about}`, end(await start()), null);
+        let job = await start();
+        equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start of none");
+        equal((await take(s, "k", { dry: true })).granted, false, "the answer to a question");
+        await wakesUpNone(s, `a slot that no job waits for, ${about}`, end(job), null);
+        job = await start();
+        const [waits] = await s.add({ queue: "r" });
+        equal([await count(s, { queue: "r" }), await count(s, { queue: "r" })], [0, 0], "how many start elsewhere");
+        await wakesUp(s, `a slot that a job waits for, ${about}`, end(job), "r");
+        await wakesUpNone(s, `the slot that was taken then, ${about}`, end(await start()), null);
+        await s.storage.change({ action: "cancel", queue: "r", ids: [waits!] });
+        job = await start();
+        equal(await take(s, "k"), refusedFor(null), "a permit");
+        await wakesUp(s, `a slot that a permit waits for, ${about}`, end(job), null);
+        const permit = await taken(s, "k", { ttlMs: 600_000 });
+        await wakesUpNone(s, `a permit alone, ${about}`, () => s.storage.limits.give(permit, "released"), null);
+        job = await start();
+        await s.add({ queue: "r", due: { inMs: 500 } });
+        equal(await count(s, { queue: "r" }), 0, "how many start before they are due");
+        await wakesUp(s, `a slot that a job will wait for, ${about}`, end(job), "r");
+        await s.clock.advance(1_000);
+        await s.settle(completed(await s.claimOne({ queue: "r" })));
+        for (const { name } of [{ name: "k" }, ...others]) await s.storage.limits.remove(name);
+      }
+    }
+  },
+
+  "a claim that leaves a job behind is woken up by the slots that it took": async (s) => {
+    for (const others of [[], [rule("g", { concurrency: 9 }, { byGroup: true })]]) {
+      await define(s, rule("k", { concurrency: 2 }), ...others);
+      await s.addMany(4);
+      const { jobs } = await s.claim({ leaseMs: 600_000 });
+      equal(jobs.length, 2, "how many start");
+      await wakesUp(s, "the end of the first", () => s.settle(completed(jobs[0]!)));
+      const third = await s.claimOne({ leaseMs: 600_000 });
+      await wakesUp(s, "the end of the second", () => s.settle(completed(jobs[1]!)));
+      const last = await s.claimOne({ leaseMs: 600_000 });
+      await wakesUpNone(s, "the end of the third", () => s.settle(completed(third)));
+      await wakesUpNone(s, "the end of the last", () => s.settle(completed(last)));
+      for (const { name } of [{ name: "k" }, ...others]) await s.storage.limits.remove(name);
+    }
+  },
+
+  "a claim that takes less than it gives back wakes up what waits for it, once": async (s) => {
+    for (const others of [[], [rule("g", { concurrency: 9 }, { byGroup: true })]]) {
+      await define(s, rule("k", { concurrency: 2 }), ...others);
+      await s.addMany(2);
+      let { jobs } = await s.claim({ leaseMs: 600_000 });
+      const [waits] = await s.add({ queue: "r" });
+      equal(await count(s, { queue: "r" }), 0, "how many start elsewhere");
+      const giveBack = async (): Promise<void> => {
+        await s.add({});
+        ({ jobs } = await s.claim({ leaseMs: 600_000, settle: jobs.map((job) => completed(job)) }));
+        equal(jobs.length, 1, "how many start instead");
+      };
+      await wakesUp(s, "one of two that is given back", giveBack, "r");
+      await s.storage.change({ action: "cancel", queue: "r", ids: [waits!] });
+      await s.add({});
+      jobs = [...jobs, await s.claimOne({ leaseMs: 600_000 })];
+      await wakesUpNone(s, "one of two that nothing waits for", giveBack, "r");
+      await s.settle(completed(jobs[0]!));
+      for (const { name } of [{ name: "k" }, ...others]) await s.storage.limits.remove(name);
+    }
+  },
+
   "a slot of a group that was refused to a permit wakes up subscribers when it is released": async (s) => {
     for (const by of [{ byGroup: true }, BY("tenant")]) {
       await define(s, rule("k", { concurrency: 1 }, by));

@@ -27,6 +27,7 @@ export interface ProposalText {
   readonly counts: readonly number[];
   readonly units: readonly number[];
   readonly emptied: readonly number[];
+  readonly awaits?: readonly string[];
 }
 
 /** A plan that was made from a snapshot. */
@@ -40,6 +41,8 @@ export interface Proposal {
   /** Undefined: it was cut. */
   readonly plan: ClaimPlan | undefined;
   readonly limits: ClaimLimits;
+  /** Limits for all that refused something of it: they have to say so before a claim is answered with that. */
+  readonly unmarked: ReadonlySet<string>;
   /** The instant that it was made for, by the clock of the storage. */
   readonly now: number;
 }
@@ -86,6 +89,7 @@ export function propose(
     cut: plan === undefined,
     plan,
     limits,
+    unmarked: keys.unmarked,
     now: keys.now,
   };
 }

@@ -84,4 +84,6 @@ export type LimitStateRow = readonly [
   forgottenAt: number | null,
   leaving: readonly (readonly [wait: number, n: number])[] | null,
   delay: number | null,
+  /** A release of slots wakes up waiters already, or there are no slots. */
+  awaited: boolean,
 ];

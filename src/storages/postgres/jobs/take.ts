@@ -68,10 +68,11 @@ export class PlannedClaims {
     let page = Math.max(PAGE, max + 1) * reach;
     let wanted: Wanted = { max, bytes, spare: max * (reach - 1), begun: false };
     let proposal = this.#recall(request, key, wanted);
+    let awaits = proposal?.unmarked;
     for (let trip = 1; ; trip++) {
-      const plan = this.#textOf(queue, proposal, page, trip, grant);
+      const plan = this.#textOf(queue, proposal, page, trip, grant, awaits);
       const answer = await this.#ask(database, request, trip, wanted, plan, jobs.length > 0);
-      if (answer === undefined) return { jobs, stale, more: true, nextInMs: 0, blockedBy: null, ...granted(grant) };
+      if (answer === undefined) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
       const records = recordsOf(answer.jobs, request);
       for (const { data } of records) bytes -= data.length;
       jobs.push(...records);
@@ -101,17 +102,18 @@ export class PlannedClaims {
       if (next.isEmpty || done || inVain || isFull || trip >= MOST_TRIPS) {
         const last = done ? after(proposal!, next) : next.plan;
         const final = inVain ? last && { ...last, more: false } : last;
-        return {
-          jobs,
-          stale,
-          ...this.#ahead(answer, snapshot, request, final, next.limits, jobs.length),
-          ...granted(grant),
-        };
+        const ahead = this.#ahead(answer, snapshot, request, final, next.limits, jobs.length);
+        if (ahead.more || next.unmarked.size === 0) return { jobs, stale, ...ahead, ...granted(grant) };
+        if (trip >= MOST_TRIPS) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
+        // A release wakes up the worker only if the limit that refuses says so: nothing else is left to do.
+        proposal = undefined;
+      } else {
+        if (missed) reach = MOST_REACH;
+        page = Math.max(page, Math.max(PAGE, max + 1) * reach);
+        if (next.cut && next.started === 0) page = LARGE_PAGE;
+        proposal = next;
       }
-      if (missed) reach = MOST_REACH;
-      page = Math.max(page, Math.max(PAGE, max + 1) * reach);
-      if (next.cut && next.started === 0) page = LARGE_PAGE;
-      proposal = next;
+      awaits = next.unmarked;
     }
   }
 
@@ -143,11 +145,20 @@ export class PlannedClaims {
     page: number,
     trip: number,
     grant: GrantRow | undefined,
+    awaits: ReadonlySet<string> | undefined,
   ): ProposalText {
     const epoch = this.#rules.get(queue)?.epoch;
-    if (proposal === undefined) return { ...NOTHING, epoch, page };
+    const marks = awaits !== undefined && awaits.size > 0 && { awaits: [...awaits] };
+    if (proposal === undefined) return { ...NOTHING, epoch, page, ...marks };
     const { known, ...text } = proposal.text;
-    return { ...text, epoch, page, ...(trip < UNCHECKED_TRIP && { known }), ...(grant && { number: grant[0] }) };
+    return {
+      ...text,
+      epoch,
+      page,
+      ...(trip < UNCHECKED_TRIP && { known }),
+      ...(grant && { number: grant[0] }),
+      ...marks,
+    };
   }
 
   /** What comes after the claim. */
@@ -159,7 +170,7 @@ export class PlannedClaims {
     limits: ClaimLimits,
     started: number,
   ): Ahead {
-    if (plan === undefined) return { more: true, nextInMs: 0, blockedBy: null };
+    if (plan === undefined) return LOOK_AGAIN;
     const { max, types } = request;
     const ahead = wakeUp(snapshot, plan, limits, types, { started, max });
     let { nextInMs } = ahead;
@@ -201,6 +212,8 @@ function after({ plan, now }: Proposal, next: Proposal): ClaimPlan | undefined {
 }
 
 type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
+
+const LOOK_AGAIN: Ahead = { more: true, nextInMs: 0, blockedBy: null };
 
 const NOTHING = {
   types: [],

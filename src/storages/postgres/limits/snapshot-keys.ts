@@ -48,6 +48,8 @@ export class SnapshotKeys {
   asking: Asking | undefined;
   /** What was asked last fits only if the claim frees what it needs. */
   isDoubtful = false;
+  /** Limits for all that refused something, and do not say so yet. Lanes that one of a group refuses stand at its gate. */
+  readonly unmarked = new Set<string>();
 
   /** What starts is called within so long; undefined: at once. */
   readonly ttlMs: number | undefined;
@@ -123,6 +125,7 @@ export class SnapshotKey implements LimitKey {
       this.#keys.isDoubtful = true;
       wait = 0;
     }
+    if (wait !== 0 && !this.rule.byGroup && this.#row?.[18] === false) this.#keys.unmarked.add(this.rule.name);
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
   }

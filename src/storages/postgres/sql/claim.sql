@@ -230,6 +230,9 @@ BEGIN
   IF gone THEN
     names := names || {schema}.weighing();
   END IF;
+  IF plan.awaits IS NOT NULL THEN
+    names := names || plan.awaits;
+  END IF;
   IF q.grants IS NOT NULL THEN
     names := names || {schema}.limits_of_grants(q.grants);
   END IF;
@@ -290,7 +293,7 @@ BEGIN
     since := opened.at;
   END IF;
   IF ended.given IS NOT NULL THEN
-    wake_all := wake_all OR {schema}.is_earlier(ended.given, now);
+    wake_all := wake_all OR {schema}.wakes_waiters(ended.given, now);
   END IF;
   IF look_at IS NOT NULL AND NOT more AND NOT paused THEN
     -- While a limit keeps jobs back there is hardly another reason to look.

@@ -35,6 +35,9 @@ DECLARE
   busy boolean;
   waits boolean;
   blocked_by text;
+  -- Limits that are full now, and do not say yet that something waits for them; and those that are not full any more, and say so.
+  unmarked text[];
+  freed bigint[];
   wake_all boolean := false;
   next_in float8;
   took float8;
@@ -182,21 +185,30 @@ BEGIN
     -- Of some limit nothing is left, or nothing was left before: which one is in the way, and may others start?
     IF states.slots + moved - started.count < 1 OR (moved > 0 AND states.slots < 1) THEN
       SELECT min(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency),
-        bool_or(l.held + 1 <= (r.fields).concurrency AND l.held - started.count + moved + 1 > (r.fields).concurrency)
-      INTO blocked_by, wake_all
+        array_agg(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency AND NOT l.awaited),
+        array_agg(l.id) FILTER (WHERE l.held + 1 <= (r.fields).concurrency AND l.held - started.count + moved + 1 > (r.fields).concurrency
+          AND l.awaited)
+      INTO blocked_by, unmarked, freed
       FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (states.holding);
+      IF freed IS NOT NULL THEN
+        UPDATE {schema}.limits l SET awaited = false WHERE l.id = ANY (freed);
+        wake_all := true;
+      END IF;
     END IF;
   ELSIF moved > 0 THEN
     given := {schema}.release_limits(q.tokens, NULL, now);
   END IF;
   IF given IS NOT NULL THEN
-    wake_all := wake_all OR {schema}.is_earlier(given, now);
+    wake_all := wake_all OR {schema}.wakes_waiters(given, now);
   END IF;
   IF waited THEN
     waits := {schema}.any_open(q.queue, ARRAY[sign.head_type], false, now);
   ELSE
     waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
       coalesce(started.seq, sign.head_seq), now);
+  END IF;
+  IF unmarked IS NOT NULL AND (waits OR (sign.due_at IS NOT NULL AND {schema}.next_due(q.queue, q.types, NULL) IS NOT NULL)) THEN
+    PERFORM {schema}.await_release(unmarked, '');
   END IF;
   IF blocked_by IS NOT NULL THEN
     -- Until something is given back. Others may come due that do not wait for it.
@@ -237,7 +249,7 @@ BEGIN
   RETURN concat('{"jobs":', coalesce(opened.jobs, '[]'), ',"stale":[],"more":', to_json(opened.more), ',"nextInMs":',
     coalesce(next_in::text, 'null'), ',"blockedBy":', coalesce(to_json(opened.blocked_by)::text, 'null'), ',"grant":',
     coalesce(opened.granted::text, 'null'), CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
-    ',"wakeAll":', CASE WHEN given IS NULL THEN 'false' ELSE to_json({schema}.is_earlier(given, now))::text END, '}');
+    ',"wakeAll":', CASE WHEN given IS NULL THEN 'false' ELSE to_json({schema}.wakes_waiters(given, now))::text END, '}');
 END
 $$;
 
@@ -264,6 +276,7 @@ DECLARE
   keys {schema}.claim_keys;
   charged record;
   refusal record;
+  unmarked text[];
   limits jsonb;
   wait float8 := 0;
   picked tid[];
@@ -328,11 +341,15 @@ BEGIN
   IF limited THEN
     SELECT * INTO refusal FROM {schema}.next_refusal(keys, rules, coalesce(started.count, 0), now);
     wait := refusal.wait;
+    unmarked := refusal.unmarked;
     opened.blocked_by := CASE WHEN waits THEN refusal.blocked_by END;
   END IF;
   opened.more := waits AND NOT busy AND wait = 0;
   opened.next_in := CASE WHEN NOT waits THEN {schema}.next_due(q.queue, q.types, NULL) - now WHEN busy THEN soon_ms ELSE 0 END;
   IF opened.next_in IS NOT NULL THEN
+    IF unmarked IS NOT NULL THEN
+      PERFORM {schema}.await_release(unmarked, '');
+    END IF;
     -- While the limits are full it makes no sense to ask again, even if a job comes due before.
     opened.next_in := greatest(opened.next_in, wait);
   END IF;
@@ -386,10 +403,11 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     AS k (closed, max, concurrency, weights, slots, starts)
 $$;
 
--- How long one more start that takes one of each key has to wait (0: it may start), and for which limit the longest. What the claim has
--- started, `count` of them, is written.
+-- How long one more start that takes one of each key has to wait (0: it may start), and for which limit the longest; and which limits
+-- do not say yet that something waits for them (NULL: none). What the claim has started, `count` of them, is written.
 CREATE OR REPLACE FUNCTION {schema}.next_refusal(
-  keys {schema}.claim_keys, rules {schema}.limit_rule[], count integer, now float8, OUT wait float8, OUT blocked_by text
+  keys {schema}.claim_keys, rules {schema}.limit_rule[], count integer, now float8, OUT wait float8, OUT blocked_by text,
+  OUT unmarked text[]
 )
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -403,6 +421,9 @@ BEGIN
     IF own > wait THEN
       wait := own;
       blocked_by := keys.names[k];
+    END IF;
+    IF own <> 0 AND keys.holds[k] AND NOT keys.awaited[k] THEN
+      unmarked := unmarked || keys.names[k];
     END IF;
   END LOOP;
 END

@@ -123,7 +123,7 @@ BEGIN
   SELECT now, json_build_object('event', 'progress', 'queue', w.queue, 'id', w.id, 'type', w.type, 'progress', s.progress::json)
   FROM said s JOIN written w ON w.id = s.id WHERE published ORDER BY s.n;
   published := FOUND OR warned;
-  RETURN json_build_object('events', published, 'wakeAll', {schema}.is_earlier(given, now), 'lost', ARRAY(
+  RETURN json_build_object('events', published, 'wakeAll', {schema}.wakes_waiters(given, now), 'lost', ARRAY(
     SELECT o.n FROM json_to_recordset(reports) AS o (n integer) WHERE o.n <> ALL (ns) ORDER BY o.n));
 END
 $$;
@@ -193,7 +193,7 @@ BEGIN
   now := {schema}.moment();
   ended := {schema}.finish_settle(ending, now);
   IF ended.given IS NOT NULL THEN
-    wake_all := {schema}.is_earlier(ended.given, now);
+    wake_all := {schema}.wakes_waiters(ended.given, now);
   END IF;
   RETURN json_build_object('stale', ending.stale, 'woken', ended.woken, 'wakeAll', wake_all, 'events', ended.published,
     'ends', ending.ends_published);
@@ -235,7 +235,7 @@ BEGIN
 END
 $$;
 
--- Ends leases whose jobs are locked, and so are their limits. given: what was given back, to be judged by `is_earlier` when all of the step is
+-- Ends leases whose jobs are locked, and so are their limits. given: what was given back, to be judged by `wakes_waiters` when all of the step is
 -- done. woken, late, published: as end_leases.
 CREATE OR REPLACE FUNCTION {schema}.finish_settle(ending {schema}.ending_leases, now float8, OUT given {schema}.limit_given[],
   OUT woken json, OUT late boolean, OUT published boolean)

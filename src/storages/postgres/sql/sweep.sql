@@ -92,7 +92,7 @@ BEGIN
   END IF;
   woken := (SELECT r.woken FROM {schema}.release_leases(ends, true, now) r);
   IF given IS NOT NULL THEN
-    wake_all := {schema}.is_earlier(given, now);
+    wake_all := {schema}.wakes_waiters(given, now);
   END IF;
 END
 $$;

@@ -4,7 +4,7 @@
 
 -- A claim that comes with a plan (planner/plan-claim.ts), under limits or among groups: what has arrived is folded into lanes, what the
 -- plan proposes is granted as far as it fits, and the next snapshot is answered. Claims of one queue meet only at the limits
--- that they share: the locks of all names in `rules` are held; what is to be settled is settled, and what has come due waits.
+-- that they share: the locks of all names in `rules` and `plan.awaits` are held; what is to be settled is settled, and what has come due waits.
 --
 -- After these locks nothing is waited for, except by a claim without a plan for another that enters the same arrivals: jobs and lanes are taken with SKIP LOCKED, and what was missed is in the next snapshot. A plan that
 -- was made with other rules, or before lanes came that precede it, takes nothing.
@@ -107,6 +107,9 @@ BEGIN
     busy := busy OR written.taken;
     again := done.again;
     changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
+  END IF;
+  IF plan.awaits IS NOT NULL THEN
+    PERFORM {schema}.await_release(plan.awaits, '');
   END IF;
   IF outside THEN
     outside := EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a

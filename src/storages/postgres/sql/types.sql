@@ -29,15 +29,14 @@ CREATE TYPE {schema}.limit_quota AS (
 -- What one start takes of a limit.
 CREATE TYPE {schema}.limit_charge AS (weight float8, slots float8);
 
--- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
--- whether lanes or permits were waiting for it. Without an id: all waiting workers are to be woken, whatever else is given back.
+-- What a step gave back of one limit that something waits for: how long one more had to wait for what was held before, and how much that
+-- was. Without an id: all waiting workers are to be woken, whatever else is given back.
 CREATE TYPE {schema}.limit_given AS (
   id bigint,
   name text,
   grp text,
   wait float8,
-  slots float8,
-  awaited boolean
+  slots float8
 );
 
 -- Leases that are to be ended, with the rows of their jobs locked (begin_settle): by an outcome each, or all of them well.
@@ -148,7 +147,9 @@ CREATE TYPE {schema}.claim_plan AS (
   counts integer[],
   units integer[],
   -- Lanes that are left empty.
-  emptied bigint[]
+  emptied bigint[],
+  -- Limits for all that refused something of it, and do not say so yet (limits.awaited); NULL: none.
+  awaits text[]
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
@@ -227,7 +228,9 @@ CREATE TYPE {schema}.claim_keys AS (
   used float8[],
   used_at float8[],
   entries bigint[],
-  logged boolean[]
+  logged boolean[],
+  -- Does a release of slots wake up waiters already?
+  awaited boolean[]
 );
 
 -- What is granted of a plan (take.sql: grant_planned). Nothing of it is written yet. again: not all of the plan was granted. missed:

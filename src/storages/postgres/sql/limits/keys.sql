@@ -25,7 +25,7 @@ BEGIN
         array_agg(k.holds), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed),
         array_agg(coalesce(least(k.max - k.used, k.remaining), 'Infinity')),
         array_agg(coalesce(k.concurrency - k.slots, 'Infinity')), array_agg(coalesce(k.starts, 'Infinity')),
-        array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged)
+        array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged), array_agg(k.awaited)
       INTO keys
       FROM (
         SELECT a.*, l.id, l.longest, greatest(l.newest, l.latest_at) AS latest, u.used, u.used_at,
@@ -42,7 +42,8 @@ BEGIN
               WHERE h.limit_id = l.id AND h.at >= l.open_until AND (h.until IS NULL OR h.until > now)) END)::float8 AS starts,
           CASE WHEN ttl IS NULL AND (now = l.entry_since OR (a.max > 1000 AND (now - l.entry_since) * 1000 < a.window_ms))
             THEN l.entry END AS entry,
-          a.window_ms IS NOT NULL OR l.window_ms IS NOT NULL OR coalesce(l.longest > 0, false) AS logged
+          a.window_ms IS NOT NULL OR l.window_ms IS NOT NULL OR coalesce(l.longest > 0, false) AS logged,
+          coalesce(l.awaited, false) AS awaited
         FROM {schema}.quotas_of(rules, all_count, grps, lane_keys) AS a
           -- One by one: planned while there were few limits, a join would read all of them.
           LEFT JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l ON true

@@ -58,9 +58,8 @@ BEGIN
     wait := greatest(wait, {schema}.heavy_wait(limit_name, state_grp, '-Infinity', 0, 'Infinity', now, false));
   END IF;
   IF wait <> 0 THEN
-    -- Slots of a group wake up waiters only if something was refused. The first refusal after a wake-up is written, those after it are not.
-    IF rule.by_group AND keys.holds[1] AND NOT dry AND asked IS DISTINCT FROM 0 THEN
-      UPDATE {schema}.limits AS l SET awaited = true WHERE l.name = limit_name AND l.grp = state_grp AND NOT l.awaited;
+    IF keys.holds[1] AND NOT keys.awaited[1] AND NOT dry AND asked IS DISTINCT FROM 0 THEN
+      PERFORM {schema}.await_release(ARRAY[limit_name], state_grp);
     END IF;
     RETURN json_build_object('granted', false,
       'retryInMs', CASE WHEN wait > 0 THEN nullif(wait, 'Infinity') END,
@@ -152,7 +151,7 @@ BEGIN
       given := {schema}.release_slots(holder, rule, held.slots - used, ARRAY[held.at], now);
     END IF;
   END IF;
-  RETURN json_build_object('wakeAll', {schema}.is_earlier(given, now));
+  RETURN json_build_object('wakeAll', {schema}.wakes_waiters(given, now));
 END
 $$;
 
@@ -302,7 +301,7 @@ BEGIN
     RETURN '{}';
   END IF;
   PERFORM {schema}.reset_limit(kept, now);
-  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
+  RETURN json_build_object('wakeAll', {schema}.wakes_waiters({schema}.window_freed(limit_name, '', now), now));
 END
 $$;
 
@@ -362,7 +361,7 @@ BEGIN
   END IF;
   UPDATE {schema}.limits AS l SET remaining = set_remaining_{version}.remaining, remaining_until = until WHERE l.id = kept.id;
   IF remaining > kept.remaining THEN
-    wake_all := {schema}.is_earlier({schema}.window_freed(limit_name, kept.grp, now), now);
+    wake_all := {schema}.wakes_waiters({schema}.window_freed(limit_name, kept.grp, now), now);
   END IF;
   RETURN json_build_object('wakeAll', wake_all);
 END

@@ -38,7 +38,7 @@ $$;
 
 -- Starts have ended: what services said about their limits holds, starts that never were are taken back, starts that a service refused
 -- count for nothing but for the weights that the jobs have settled, what was held is given back, and breakers are updated. Answers
--- with what was given back, to be judged by `is_earlier` when all of the step is done.
+-- with what was given back, to be judged by `wakes_waiters` when all of the step is done.
 --
 -- tokens: of those that ended well, in their order; leases: how others ended. Either may be NULL.
 CREATE OR REPLACE FUNCTION {schema}.release_limits(
@@ -109,7 +109,7 @@ END
 $$;
 
 -- Jobs have given back so many slots of a limit: starts with these tokens (NULL: the breaker does not go by them), that held
--- them since these instants. leases: how it went; NULL: well. Answers with what is_earlier judges.
+-- them since these instants. leases: how it went; NULL: well. Answers with what wakes_waiters judges.
 CREATE OR REPLACE FUNCTION {schema}.give_slots(
   id bigint, slots float8, tokens bigint[], ats float8[], leases {schema}.ended_lease[], now float8
 ) RETURNS {schema}.limit_given[]
@@ -125,9 +125,9 @@ BEGIN
   IF NOT FOUND OR seen.rule IS NULL THEN
     RETURN '{}';
   END IF;
-  -- Where it was available before, more of it matters only to jobs that need more than one, or wait in a lane.
+  -- Where nothing was refused or it was available before, more of it matters only to jobs that need more than one, or wait in a lane.
   IF (seen.rule).probes IS NULL AND (seen.rule).weight IS NULL AND NOT (seen.rule).by_group
-    AND ((seen.rule).concurrency IS NULL
+    AND (NOT (seen.kept).awaited OR (seen.rule).concurrency IS NULL
       OR (seen.kept).held + slots + coalesce(seen.permits, 0) + 1 <= (seen.rule).concurrency)
   THEN
     RETURN '{}';
@@ -143,7 +143,7 @@ END
 $$;
 
 -- So many slots of a limit have been given back, that were held since these instants: lanes that waited for them may look
--- again at once. Answers with how long one more had to wait for them before, for is_earlier; empty: no worker need be woken. What jobs
+-- again at once. Answers with how long one more had to wait for them before, for wakes_waiters; empty: nothing waits for them. What jobs
 -- hold is written already.
 CREATE OR REPLACE FUNCTION {schema}.release_slots(
   kept {schema}.limits, rule {schema}.limit_rule, slots float8, ats float8[], now float8
@@ -154,17 +154,20 @@ DECLARE
   open_until float8 := CASE WHEN rule.probes IS NOT NULL THEN kept.open_until END;
   concurrency float8 := rule.concurrency;
   held record;
+  awaited boolean := kept.awaited;
 BEGIN
   -- What held no slots only kept a group in mind.
   IF kept.id IS NULL OR rule.name IS NULL OR (slots = 0 AND rule.probes IS NULL) THEN
     RETURN '{}';
   END IF;
-  given.awaited := kept.awaited;
   IF rule.by_group THEN
     concurrency := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).concurrency;
   END IF;
   IF rule.by_group OR rule.weight IS NOT NULL THEN
-    given.awaited := {schema}.unblock_lanes(rule.name, ARRAY[kept.grp], now) OR kept.awaited;
+    awaited := {schema}.unblock_lanes(rule.name, ARRAY[kept.grp], now) OR awaited;
+  END IF;
+  IF NOT awaited THEN
+    RETURN '{}';
   END IF;
   held := {schema}.held_of(kept.id, kept.held, open_until, now);
   given.id := kept.id;
@@ -189,7 +192,7 @@ END
 $$;
 
 -- What a job that runs really used: its start is corrected under every limit that weighs by one of these names. seq, token,
--- started_at, limits: of the job, whose row the step has locked. Answers with what was given back, for is_earlier.
+-- started_at, limits: of the job, whose row the step has locked. Answers with what was given back, for wakes_waiters.
 CREATE OR REPLACE FUNCTION {schema}.correct_weights(
   seq bigint, token bigint, started_at float8, limits jsonb, weights jsonb, now float8
 ) RETURNS {schema}.limit_given[]
@@ -225,7 +228,7 @@ $$;
 
 -- A start took this of its limits (jobs.limits), and really used so much; the last word holds. Inside the window its place in the log
 -- changes; what becomes known after it has expired is charged from now on, and what has expired is not given back. `after` is what it took
--- then, `given` what is_earlier judges.
+-- then, `given` what wakes_waiters judges.
 --
 -- weights: what it used, by the names of weights; of others it used what it took. NULL: it used nothing, but for the names in `settled`.
 CREATE OR REPLACE FUNCTION {schema}.correct_starts(
@@ -335,16 +338,24 @@ BEGIN
 END
 $$;
 
--- Does one more wait less, after all of the step, than it did before the step gave something back? Of what was given back
--- several times the first is how it was before. What the step has taken again wakes no worker.
-CREATE OR REPLACE FUNCTION {schema}.is_earlier(given {schema}.limit_given[], now float8) RETURNS boolean
+-- Something was refused under these limits, whose locks are held: slots that are given back wake up what waits (wakes_waiters). Only the
+-- first refusal after a wake-up is written.
+--
+-- names: of which limits; state_grp: which state of them.
+CREATE OR REPLACE FUNCTION {schema}.await_release(names text[], state_grp text) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  UPDATE {schema}.limits AS l SET awaited = true WHERE l.name = ANY (names) AND l.grp = state_grp AND NOT l.awaited
+$$;
+
+-- Does what a step gave back wake up workers and permits that wait (limits/wakes-waiters.ts)? Of what was given back several times the
+-- first is how it was before. What the step has taken again wakes no worker.
+CREATE OR REPLACE FUNCTION {schema}.wakes_waiters(given {schema}.limit_given[], now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   one {schema}.limit_given;
   rule {schema}.limit_rule;
   kept record;
   judged bigint[] := '{}';
-  awaited boolean;
   earlier boolean;
 BEGIN
   IF coalesce(cardinality(given), 0) = 0 THEN
@@ -360,26 +371,18 @@ BEGIN
     judged := judged || one.id;
     rule := {schema}.rule_named(one.name);
     CONTINUE WHEN rule.name IS NULL;
-    awaited := one.awaited OR EXISTS (SELECT FROM unnest(given) AS other WHERE other.id = one.id AND other.awaited);
-    -- Of a group it matters only to lanes and permits that waited for it.
-    CONTINUE WHEN rule.by_group AND NOT awaited;
-    -- A heavy job waits for more than one, and has to look after every change.
-    earlier := rule.weight IS NOT NULL AND awaited;
-    IF NOT earlier THEN
-      CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
-      SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
-          SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
-        INTO kept FROM {schema}.limits l WHERE l.id = one.id;
-      earlier := rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots;
-      IF earlier IS NOT TRUE AND one.wait <> 0 THEN
-        earlier := {schema}.refusal_wait(rule, one.grp, 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait;
-      END IF;
+    -- Where one more fitted before, it matters only to heavier starts. These have to look after every change.
+    CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
+    SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
+        SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
+      INTO kept FROM {schema}.limits l WHERE l.id = one.id;
+    earlier := rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots;
+    IF earlier IS NOT TRUE AND one.wait <> 0 THEN
+      earlier := {schema}.refusal_wait(rule, one.grp, 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait;
     END IF;
     IF earlier THEN
-      -- Permits that wait are woken up, and ask again.
-      IF rule.by_group THEN
-        UPDATE {schema}.limits AS l SET awaited = false WHERE l.id = one.id AND l.awaited;
-      END IF;
+      -- All that wait are woken up, and ask again.
+      UPDATE {schema}.limits AS l SET awaited = false WHERE l.id = one.id AND l.awaited;
       RETURN true;
     END IF;
   END LOOP;

@@ -80,7 +80,7 @@ BEGIN
   IF history <> '[]' THEN
     heard := {schema}.keep_history(history, now);
   END IF;
-  RETURN json_build_object('wakeAll', wake_all OR {schema}.is_earlier(given, now), 'events', heard);
+  RETURN json_build_object('wakeAll', wake_all OR {schema}.wakes_waiters(given, now), 'events', heard);
 END
 $$;
 

@@ -207,7 +207,7 @@ BEGIN
   IF rule.by_group OR rule.weight IS NOT NULL THEN
     PERFORM {schema}.unblock_lanes(name, ARRAY[grp], now);
   END IF;
-  RETURN ARRAY[(NULL, name, grp, 0, 0, false)]::{schema}.limit_given[];
+  RETURN ARRAY[(NULL, name, grp, 0, 0)]::{schema}.limit_given[];
 END
 $$;
 

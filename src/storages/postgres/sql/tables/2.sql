@@ -137,7 +137,8 @@ ALTER TABLE {schema}.marks RENAME TO scan_cursors;
 -- What a service says is remaining of a limit, and until when.
 ALTER TABLE {schema}.limits RENAME COLUMN told_left TO remaining;
 ALTER TABLE {schema}.limits RENAME COLUMN told_until TO remaining_until;
--- A permit was refused since the latest wake-up: slots that are released wake up waiters (is_earlier). Only of limits by group.
+-- Something was refused since the latest wake-up: slots that are released wake up waiters (wakes_waiters). A permit, or of a limit for all a
+-- job: lanes that a limit by group refuses stand at its gates.
 ALTER TABLE {schema}.limits ADD COLUMN awaited boolean NOT NULL DEFAULT false;
 
 -- What was changed about rules (storage/limit-history.ts): the latest.
