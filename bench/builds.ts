@@ -44,6 +44,9 @@ const byGroup: LimitDefinitions = {
   b: { concurrency: 100_000, all: true },
   c: { ...WIDE, by: "group" },
 };
+/** All of it is in use between two claims. */
+const full: LimitDefinitions = { full: { concurrency: 10, all: true } };
+const fullByGroup: LimitDefinitions = { ...byGroup, ...full };
 const byType: LimitDefinitions = { a: { ...WIDE, types: ["t0"] }, b: { ...WIDE, types: ["t1"] } };
 const ofOthers = (count: number): LimitDefinitions =>
   Object.fromEntries(Array.from({ length: count }, (_, n) => [`o${n}`, { ...WIDE, types: [`other ${n}`] }]));
@@ -60,6 +63,15 @@ const CASES: readonly Case[] = [
   { name: "three limits for all, 100 at a time", jobs: 5_000, max: 100, limits: uniform },
   { name: "three limits, one by group, 10 at a time", jobs: 1_000, max: 10, limits: byGroup, of: groups(50) },
   { name: "three limits, one by group, 100 at a time", jobs: 4_000, max: 100, limits: byGroup, of: groups(50) },
+  { name: "a full limit, 10 at a time", jobs: 2_000, max: 10, limits: full },
+  { name: "three limits, one full, 10 at a time", jobs: 2_000, max: 10, limits: { ...uniform, ...full } },
+  {
+    name: "four limits, one full, one by group, 10 at a time",
+    jobs: 1_000,
+    max: 10,
+    limits: fullByGroup,
+    of: groups(50),
+  },
   { name: "limits of two types, 10 at a time", jobs: 1_000, max: 10, limits: byType, of: types(2) },
   { name: "limits of two types, 100 at a time", jobs: 4_000, max: 100, limits: byType, of: types(2) },
   { name: "100 limits of other types, 10 at a time", jobs: 500, max: 10, limits: ofOthers(100) },
