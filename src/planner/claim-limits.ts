@@ -98,8 +98,7 @@ export class ClaimLimits {
     for (const { key: by, charge } of charges) {
       const own = by.wait(charge, priority);
       if (own === NEVER) return { granted: false, by, wait: own, charge };
-      // A limit that is not per group closes whole types (`planClaim`); closed keys of one group are applied here.
-      const wait = by.rule.byGroup && this.#closed.size > 0 ? Math.max(own, this.#closed.get(by) ?? 0) : own;
+      const wait = this.#closed.size > 0 ? Math.max(own, this.#closed.get(by) ?? 0) : own;
       if (wait > (last?.wait ?? 0)) last = { by, wait, charge };
     }
     return last === undefined ? { granted: true, charges } : { granted: false, ...last };

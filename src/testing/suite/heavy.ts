@@ -234,4 +234,10 @@ export const heavyHeads: Cases = {
       equal((await s.claimIds(LIGHT)).length, 1, "when one ends");
     }
   },
+
+  "a lighter job behind a heavy head looks again when the head fits, and not before": async (s) => {
+    await define(s, rule("k", { ...window(3, 1_000), everyMs: 40 }, { weight: "n" }));
+    await s.add(heavy(1), heavy(3), light(2));
+    equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first of them");
+  },
 };
