@@ -1,5 +1,5 @@
 import { equal, ok } from "../expect.ts";
-import { blocked, change, count, define, refusedFor, rule, said, take, taken, window } from "./limit-words.ts";
+import { blocked, BY, change, count, define, refusedFor, rule, said, take, taken, window } from "./limit-words.ts";
 import { type Cases, completed, lease, retry, type Scene } from "./scene.ts";
 
 const heavy = (n: number) => ({ type: "heavy", weights: { n } });
@@ -239,5 +239,30 @@ export const heavyHeads: Cases = {
     await define(s, rule("k", { ...window(3, 1_000), everyMs: 40 }, { weight: "n" }));
     await s.add(heavy(1), heavy(3), light(2));
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first of them");
+  },
+
+  "of heavy heads that a limit refuses at one instant the one that was refused first starts first": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.add(light(6));
+    await s.claimOne(LIGHT);
+    const [second, first] = await s.add({ ...heavy(7), type: "second" }, { ...heavy(8), type: "first" });
+    for (const types of [["first"], ["second"]]) equal(await count(s, { types }), 0, `${types[0]}, at first`);
+    await s.clock.advance(1_000);
+    equal(await said(s, { types: ["second"] }), blocked(100), "the second, when both fit");
+    equal(await s.claimIds({ types: ["first"] }), [first], "the first, then");
+    await s.clock.advance(1_000);
+    equal(await s.claimIds({ types: ["second"] }), [second], "the second, at last");
+  },
+
+  "of heavy heads that one claim finds the one of the group that has its turn starts first": async (s) => {
+    await define(s, rule("k", window(8, 50), { weight: "n", ...BY("tenant") }));
+    await s.add({ group: "served", weights: { n: 6 } });
+    await s.claimOne({ max: 1 });
+    const [later, first] = await s.add({ group: "served", weights: { n: 5 } }, { group: "new", weights: { n: 5 } });
+    equal(await count(s), 0, "while both are too heavy");
+    await s.clock.advance(50);
+    equal(await s.claimIds(), [first], "when one of them fits");
+    await s.clock.advance(50);
+    equal(await s.claimIds(), [later], "then the other");
   },
 };

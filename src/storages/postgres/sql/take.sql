@@ -749,8 +749,14 @@ BEGIN
     UPDATE {schema}.lanes l SET blocked_until = CASE WHEN b.heavy IS NULL OR b.wait = 'Infinity' THEN 1e18 ELSE done.at + b.wait END,
       blocked_by = b.name, blocked_grp = b.grp, heavy = b.heavy,
       heavy_since = CASE WHEN l.heavy IS NOT DISTINCT FROM b.heavy AND (l.blocked_by, l.blocked_grp) IS NOT DISTINCT FROM (b.name, b.grp)
-        THEN l.heavy_since ELSE done.at END
-    FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy) AS b (id, wait, name, grp, heavy)
+          THEN l.heavy_since
+        WHEN b.heavy IS NULL THEN done.at
+        -- Later than those that the key refused before, at one instant too.
+        ELSE greatest(done.at, (SELECT max(o.heavy_since) FROM {schema}.lanes o
+            WHERE o.blocked_by = b.name AND o.blocked_grp = b.grp AND o.blocked_until IS NOT NULL AND o.heavy IS NOT NULL))
+          + 0.001 * b.place END
+    FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy)
+      WITH ORDINALITY AS b (id, wait, name, grp, heavy, place)
     WHERE l.id = b.id;
   END IF;
 END

@@ -23,11 +23,11 @@ import {
   type ClaimGate,
   type ClaimLane,
   type ClaimUnit,
-  IN_FRONT,
   isOpen,
   ReadyLanes,
   type Rank,
   type Source,
+  turnAt,
 } from "./ready-lanes.ts";
 import type { FirstLanes } from "./many-types.ts";
 import type { OpenTypes } from "./open-types.ts";
@@ -76,7 +76,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   /** Some of them have. */
   othersMayLook = false;
   /** Lanes of which the first job has become too heavy, or is so no more. */
-  readonly weighed = new Map<number, number | null>();
+  readonly weighed = new Map<ClaimLane, number | null>();
   /** Limits for all groups that have refused a job. */
   readonly closed = new Map<LimitRule, Closing>();
   readonly #step: Step;
@@ -266,7 +266,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
     // A head that waited already keeps its place.
     const waited = heavy !== null && heavy === lane.heavy && lane.gate === gate;
-    if (!waited && (heavy !== null || lane.heavy !== null)) this.weighed.set(lane.id, heavy);
+    if (!waited && (heavy !== null || lane.heavy !== null)) this.weighed.set(lane, heavy);
     this.#move(lane, gate);
     gate.close(wait, fits);
     this.#gatesChanged = true;
@@ -546,7 +546,7 @@ const byHead = (a: Rank, b: Rank): number => a.headAt - b.headAt || a.headSeq - 
 
 /** Where a lane stands in the tables. */
 function rankOfRow({ priority, turn, own, head_at: headAt, head_seq: headSeq }: ClaimLaneRow, gate?: ClaimGate): Rank {
-  return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
+  return { priority, turn: turnAt(turn, gate), own, headAt, headSeq };
 }
 
 /** May lanes stand at a gate of the rule? */

@@ -17,12 +17,16 @@ export function byRank(a: Rank, b: Rank): number {
   return b.priority - a.priority || a.turn - b.turn || a.own - b.own || a.headAt - b.headAt || a.headSeq - b.headSeq;
 }
 
-/** Before all other turns: those of lanes that are in front of their priority. */
-export const IN_FRONT = -1;
+/** Before all other turns, and in the order of their own: those of lanes that are in front of their priority. */
+const IN_FRONT = -(2 ** 52);
+
+/** The turn that ranks a lane at this gate. */
+export const turnAt = (turn: number, gate: Pick<ClaimGate, "front"> | undefined): number =>
+  gate !== undefined && gate.front !== 0 ? IN_FRONT + turn : turn;
 
 /** The rank of a lane: by its turn, or in front of its priority. */
 export function rankOf({ priority, turn, own, headAt, headSeq, gate }: ClaimLane): Rank {
-  return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
+  return { priority, turn: turnAt(turn, gate), own, headAt, headSeq };
 }
 
 /** The same as it will be in the tables: there it has a first job only if it has keys. */

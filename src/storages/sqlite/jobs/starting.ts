@@ -25,6 +25,11 @@ const MOVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served =
 const MOVED_ONE = `${MOVED} WHERE id = ?`;
 const KEYED = `${MOVED}, ${HEAD} WHERE id = ?`;
 const WEIGHED = "UPDATE sluice_lanes SET heavy = ?, heavy_since = ? WHERE id = ?";
+const LATEST = `SELECT max(one.heavy_since) AS since FROM sluice_gates AS gate CROSS JOIN sluice_lanes AS one ON one.id = gate.front
+  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0`;
+
+/** Tells heads apart that a key refused at one instant. */
+const NEXT_MS = 0.001;
 
 /** Jobs that have started, and what of that is to be confirmed. */
 export interface Started {
@@ -95,8 +100,25 @@ function writeLanes(step: Step, plan: ClaimLanes): void {
   }
   writeServed(step, plain);
   for (const { id, many, gave } of written) if (many && gave > 0) step.sql(LOOK_AT_FIRST).run(id);
-  for (const [lane, heavy] of plan.weighed) step.sql(WEIGHED).run(heavy, heavy === null ? null : step.now, lane);
+  writeHeads(step, plan.weighed);
   gates.writeRanks(step);
+}
+
+/** The heads that have become too heavy, or are so no more. Of one key each is refused later than those before it, at one instant too. */
+function writeHeads(step: Step, weighed: ClaimLanes["weighed"]): void {
+  const latest = new Map<string, number>();
+  for (const [{ id, gate }, heavy] of weighed) {
+    let since: number | null = null;
+    if (heavy !== null && gate !== undefined) {
+      const { name, grp } = gate;
+      const key = `${name.length} ${name}${grp}`;
+      const before =
+        latest.get(key) ?? (step.sql(LATEST).get(name, grp) as { readonly since: number | null }).since ?? 0;
+      since = Math.max(step.now, before + NEXT_MS);
+      latest.set(key, since);
+    }
+    step.sql(WEIGHED).run(heavy, since, id);
+  }
 }
 
 /** Lanes that waited only for what has started now are looked at again, and workers are woken up. */
