@@ -265,4 +265,11 @@ export const heavyHeads: Cases = {
     await s.clock.advance(50);
     equal(await s.claimIds(), [later], "then the other");
   },
+
+  "a pause of another type ends no reservation of a heavy head": async (s) => {
+    const id = await waiting(s);
+    await s.storage.setPaused("q", "other", true);
+    await s.clock.advance(1_000);
+    equal([await said(s, LIGHT), await s.claimIds(HEAVY)], [blocked(100), [id]], "who starts when it fits");
+  },
 };

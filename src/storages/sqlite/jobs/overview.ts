@@ -1,6 +1,7 @@
 import { JOB_STATES, type JobCounts, type JobState, noJobs } from "../../../core/job.ts";
 import type { QueueOverview } from "../../../storage/job-storage.ts";
-import { openGatesOf } from "../limits/gates.ts";
+import { openGates } from "../limits/gates.ts";
+import { reservedBy } from "../limits/heavy-heads.ts";
 import type { Step } from "../step.ts";
 import type { JobRow } from "./record.ts";
 
@@ -73,9 +74,9 @@ export function setPaused(step: Step, queue: string, type: string | null, paused
     step.wake(queue, true);
     return;
   }
-  // Jobs that waited behind a heavy job which is paused now are free to start.
-  for (const name of step.rules.weighing) {
-    openGatesOf(step, name);
+  // Jobs that waited behind a heavy head which is paused now are free to start.
+  for (const { name, grp } of reservedBy(step, queue, type)) {
+    openGates(step, name, grp);
     step.wakesAll = true;
   }
 }

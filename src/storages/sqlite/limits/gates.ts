@@ -22,7 +22,6 @@ const ANY = "SELECT 1 FROM sluice_gates WHERE name = ? AND grp = ? LIMIT 1";
 const OPEN_BEHIND = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND grp = ? AND front = 0 AND ${CLOSED}
   RETURNING queue, type`;
 const OPEN_ALL = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND ${CLOSED}`;
-const OPEN_HEAVY = `UPDATE sluice_gates SET until = iif(front = 0, NULL, min(until, ?)) WHERE name = ? AND ${CLOSED}`;
 const DUE = `SELECT id FROM sluice_gates WHERE queue = ? AND type = ? AND ${CLOSED} AND until <= ? ORDER BY until LIMIT +?`;
 const OPEN_DUE = "UPDATE sluice_gates SET until = NULL WHERE id IN (SELECT value FROM json_each(?))";
 const GO_HOME = `UPDATE sluice_lanes SET gate = NULL
@@ -72,11 +71,6 @@ export function openDue(step: Step, queue: string, types: readonly string[]): vo
  */
 export function openGates(step: Step, name: string, grp: string): boolean {
   return Number(step.sql(OPEN).run(step.now, name, grp).changes) > 0 || step.sql(ANY).get(name, grp) !== undefined;
-}
-
-/** The same of all its states. */
-export function openGatesOf(step: Step, name: string): boolean {
-  return Number(step.sql(OPEN_HEAVY).run(step.now, name).changes) > 0;
 }
 
 /** A heavy head has started: lanes that waited only for it may look again. */

@@ -27,6 +27,14 @@ const OTHER_HEADS = `SELECT sluice_lanes.id, gate.id AS gate, gate.name, gate.gr
 
 const FITS_AT = "UPDATE sluice_gates SET until = ?, heavy_until = ? WHERE id = ?";
 
+const RESERVED = `SELECT name, grp FROM sluice_gates
+  WHERE queue = ? AND type = ifnull(?, type) AND front > 0 AND until IS NOT NULL`;
+
+interface Reserved {
+  readonly name: string;
+  readonly grp: string;
+}
+
 interface Row extends HeavyHead {
   readonly gate: number;
   until: number;
@@ -57,6 +65,12 @@ export function heavyHeads(
     if (writes) step.sql(FITS_AT).run(until, until, head.gate);
   }
   return heads.filter((head) => !isOver(head, step.now));
+}
+
+/** The keys that heads of the queue, or of one type in it, have reserved. */
+export function reservedBy(step: Step, queue: string, type: string | null): Iterable<Reserved> {
+  const rows = step.sql(RESERVED).all(queue, type) as Reserved[];
+  return new Map(rows.map((key) => [`${key.name.length} ${key.name}${key.grp}`, key])).values();
 }
 
 /** A lane at the gate of a limit that weighs, with another job in front. */
