@@ -1,6 +1,6 @@
 import { equal, ok } from "../expect.ts";
 import { blocked, BY, change, count, define, refusedFor, rule, said, take, taken, window } from "./limit-words.ts";
-import { type Cases, completed, lease, retry, type Scene } from "./scene.ts";
+import { back, type Cases, completed, lease, retry, type Scene } from "./scene.ts";
 
 const heavy = (n: number) => ({ type: "heavy", weights: { n } });
 const light = (n: number) => ({ type: "light", weights: { n } });
@@ -271,5 +271,23 @@ export const heavyHeads: Cases = {
     await s.storage.setPaused("q", "other", true);
     await s.clock.advance(1_000);
     equal([await said(s, LIGHT), await s.claimIds(HEAVY)], [blocked(100), [id]], "who starts when it fits");
+  },
+
+  "a job whose window is given back goes before others that a claim expected to be refused": async (s) => {
+    await define(s, rule("k", window(4, 1_000), { weight: "n" }));
+    await s.add(heavy(4), heavy(4), light(4));
+    const { jobs } = await s.claim({ max: 1 });
+    await s.settle(back(jobs[0]!, { inMs: 400, unstarted: true }));
+    equal((await s.claimIds())[0], "job-2", "what starts");
+  },
+
+  "a light job does not pass a heavy one for which too much was charged since the claim before": async (s) => {
+    await define(s, rule("k", window(8, 1_000), { weight: "n" }));
+    await s.add({ ...light(1), queue: "r" });
+    const other = await s.claimOne({ queue: "r" });
+    await s.add(heavy(6), light(1), { ...light(1), priority: 5 });
+    equal(await count(s, { max: 1 }), 1, "the job of the highest priority");
+    await s.storage.report([{ ...lease(other), weights: { n: 5 } }]);
+    equal(await said(s, { max: 1 }), blocked(1_000), "the heavy one and the light one");
   },
 };

@@ -189,5 +189,15 @@ export const keys: Cases = {
     equal(await ids(s), "0 1 2 4", "what starts");
   },
 
+  "a job with keys that is given back goes before jobs of a lower priority, beside another one without keys": async (
+    s,
+  ) => {
+    await define(s, rule("k", { concurrency: 1 }));
+    await s.add({ id: "low" }, { id: "keyed", type: "u", priority: 5, keys: { tenant: "a" } });
+    await s.add({ id: "plain", type: "u", priority: 5 });
+    const { jobs } = await s.claim({ max: 1 });
+    equal(await ids(s, { max: 1, settle: [back(jobs[0]!)] }), "keyed", "what starts, when it is given back");
+  },
+
   ...keyStates,
 };

@@ -94,10 +94,9 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       unit.lanes.push(lane);
       unit.served = Math.max(unit.served, row[5]);
       lanes.set(lane.id, lane);
-      if (row[9] === null) continue;
+      if (row[9] === null || (row[10] !== null && !this.#comesDue(lane, row[10]))) continue;
       this.known.push(lane.id);
-      if (row[10] !== null) this.#comeDue(lane, row[10]);
-      else if (!lane.ready) this.emptied.add(lane);
+      if (row[10] === null && !lane.ready) this.emptied.add(lane);
     }
     for (const [type, ids] of snapshot.lines) {
       const ready = ids.map((id) => lanes.get(id)!);
@@ -112,16 +111,18 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     }
   }
 
-  /** All lanes that are ready, or come due. */
+  /** All lanes that are ready. A blocked one that something returned makes ready earlier is not known: it may precede others. */
   readonly known: number[] = [];
 
-  /** A blocked lane is ready when its instant has come. There is no lane of its type that is not in the snapshot. */
-  #comeDue(lane: PlanLane, until: number): void {
-    lane.ready &&= until <= this.#keys.now;
-    if (!lane.ready) return;
+  /** A blocked lane is ready when its instant has come: has it? There is no lane of its type that is not in the snapshot. */
+  #comesDue(lane: PlanLane, until: number): boolean {
+    const isDue = until <= this.#keys.now;
+    lane.ready &&= isDue;
+    if (!lane.ready) return isDue;
     const line = this.#lines.get(lane.type);
     if (line === undefined) this.#lines.set(lane.type, { fresh: [lane], at: 0, whole: true, served: new Map() });
     else line.fresh.push(lane);
+    return true;
   }
 
   /** How many of the lanes of each type it has looked at, and whether these are all that there are. */

@@ -331,10 +331,10 @@ BEGIN
     IF n_grp IS NOT NULL THEN
       IF EXISTS (SELECT FROM unnest(n_priority, n_grp, n_due, n_seq) AS n (priority, grp, due_at, seq)
         WHERE n.priority = l_priority[lane] AND n.grp = l_grp[lane] AND (n.due_at, n.seq) < (j_due[head], j_seq[head])) THEN
-        -- Of its group another job is first.
-        l_stuck[lane] := true;
+        -- Of its group another job is first: nothing behind it is granted.
+        l_stuck := array_fill(true, ARRAY[cardinality(plan.lanes)]);
         again := true;
-        CONTINUE;
+        EXIT;
       END IF;
     END IF;
     IF (j_due[head], j_seq[head]) < (plan.dues[i], plan.seqs[i]) THEN
@@ -385,9 +385,8 @@ BEGIN
           CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k]
             THEN coalesce(l_since[lane], 0) ELSE 'Infinity' END, now, false));
       END IF;
-      IF r > all_count THEN
-        own := greatest(own, k_closed[k]);
-      END IF;
+      -- Nothing behind one that it has refused passes, also what the plan does not expect to fit.
+      own := greatest(own, k_closed[k]);
       IF own > longest OR never OR (k_shut[k] AND keeper = 0 AND kind = 1) THEN
         longest := own;
         keeper := k;
