@@ -290,4 +290,14 @@ export const heavyHeads: Cases = {
     await s.storage.report([{ ...lease(other), weights: { n: 5 } }]);
     equal(await said(s, { max: 1 }), blocked(1_000), "the heavy one and the light one");
   },
+
+  "a job that counts for one and waits for a release keeps no job of another claim waiting": async (s) => {
+    await define(s, rule("k", { concurrency: 4 }, { weight: "n" }));
+    await s.add(light(4));
+    await s.add({ ...light(1), type: "other" });
+    const [job] = (await s.claim({ leaseMs: 600_000 })).jobs;
+    const late = await s.addOne(light(2));
+    await s.settle(completed(job!));
+    equal(await s.claimIds(LIGHT), [late], "what starts");
+  },
 };

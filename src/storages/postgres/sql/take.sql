@@ -476,7 +476,7 @@ BEGIN
         again := true;
         k_shut[keeper] := true;
       END IF;
-      -- A job that closes its type is not too heavy for what others leave.
+      -- Where the plan closes the type, the head is not too heavy: it waits for no more than others do.
       CONTINUE WHEN rule.paused OR NOT (rule.by_group OR (rule.weight IS NOT NULL AND kind <> 4));
       done.blocked := done.blocked || l_id[lane];
       done.blocked_waits := done.blocked_waits || longest;
