@@ -199,5 +199,16 @@ export const keys: Cases = {
     equal(await ids(s, { max: 1, settle: [back(jobs[0]!)] }), "keyed", "what starts, when it is given back");
   },
 
+  "a claim wakes up for a job with keys that is first, and not for the one without keys behind it": async (s) => {
+    await define(s, rule("k", window(3, 1_000), { weight: "n" }));
+    await s.add({ weights: { n: 2 } });
+    await s.claimOne();
+    await s.clock.advance(500);
+    await s.add({ weights: { n: 1 } });
+    await s.claimOne();
+    await s.add({ keys: { tenant: "a" }, weights: { n: 2 } }, { weights: { n: 3 } });
+    equal(await said(s), blocked(500), "while both wait");
+  },
+
   ...keyStates,
 };

@@ -77,6 +77,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   readonly #shares: boolean;
   readonly #keys: SnapshotKeys;
   readonly #lines = new Map<string, Line>();
+  /** Do lanes of the snapshot have keys? */
+  readonly #keyed: boolean;
   #turn = LATER;
 
   constructor(snapshot: Snapshot, queue: string, rules: readonly LimitRule[], keys: SnapshotKeys) {
@@ -105,8 +107,9 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       if (line === undefined) this.#lines.set(type, { fresh: ready, at: 0, whole, served: new Map() });
       else this.#lines.set(type, { ...line, fresh: [...ready, ...line.fresh], whole });
     }
-    // Lanes that come due stand among the others.
-    if (snapshot.lanes.some((row) => row[10] !== null)) {
+    // Lanes that come due stand among the others; one without keys, which is read before those with keys, by its first job.
+    this.#keyed = snapshot.lanes.some((row) => row[11] !== null);
+    if (this.#keyed || snapshot.lanes.some((row) => row[10] !== null)) {
       for (const { fresh } of this.#lines.values()) fresh.sort(byPlace);
     }
   }
@@ -129,7 +132,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   seen(type: string): { readonly count: number; readonly all: boolean } {
     const line = this.#lines.get(type);
     if (line === undefined) return { count: 0, all: true };
-    const count = Math.min(line.fresh.length, line.at + 1);
+    // The lane without keys is among the first, wherever its first job puts it.
+    const count = Math.min(line.fresh.length, line.at + (this.#keyed ? 2 : 1));
     return { count, all: line.whole };
   }
 
