@@ -232,6 +232,12 @@ export interface Claim {
   readonly nextInMs: number | null;
   /** The limit that blocks a due job, if one does; of several, the one that is available first. */
   readonly blockedBy: string | null;
+  /**
+   * For so long others have waited for slots of limits that this claim takes or waits for: workers that ask for other types or another
+   * queue, or permits. Workers leave each other a turn (`worker/wake-up-time.ts`): who settles and claims in one step would take the
+   * same slots for ever. 0: none wait.
+   */
+  readonly othersWaitMs?: number | undefined;
   /** The grant to confirm: for starts that count under windows or spacing, of a claim with `grantTtlMs`. */
   readonly grant?: Grant | undefined;
 }

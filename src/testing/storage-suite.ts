@@ -19,6 +19,7 @@ import { limiting } from "./suite/limiting.ts";
 import { names } from "./suite/names.ts";
 import { notifying } from "./suite/notifying.ts";
 import { order } from "./suite/order.ts";
+import { othersWait } from "./suite/others-wait.ts";
 import { permits } from "./suite/permits.ts";
 import { reading } from "./suite/reading.ts";
 import { releasing } from "./suite/releasing.ts";
@@ -81,6 +82,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   explaining,
   backlog,
   "wake-ups": wakeUps,
+  "others that wait": othersWait,
   workers,
 };
 

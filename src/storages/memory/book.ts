@@ -319,7 +319,7 @@ export class Book {
   /** Something of a limit was returned through `rates`. */
   #becameAvailable(limitState: MemoryLimitState): void {
     if (this.#notifying || !limitState.awaited) return;
-    limitState.awaited = false;
+    limitState.wokeUp();
     this.subscribers.wakeAll(true);
     this.subscribers.notify();
   }

@@ -23,6 +23,9 @@ export const SCHEMA_2 = `
   -- Something was refused since the latest wake-up: slots that are released wake up waiters (release.ts). A permit, or of a limit for
   -- all a job: lanes that a limit by group refuses stand at its gates.
   ALTER TABLE sluice_limits ADD COLUMN awaited INTEGER NOT NULL DEFAULT 0;
+  -- Who waits for its slots without having any, and since when (limits/starved.ts).
+  ALTER TABLE sluice_limits ADD COLUMN starved_by TEXT;
+  ALTER TABLE sluice_limits ADD COLUMN starved_since REAL;
 
   -- Slots in use, by the token of a job's start or of a permit. Those of jobs are in use until their lease ends.
   CREATE TABLE sluice_slots (

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LimitRule } from "../../../src/limits/rule.ts";
+import { claimantOf } from "../../../src/limits/starved.ts";
 import type { Lease } from "../../../src/storage/job-storage.ts";
 import type { LimitChange } from "../../../src/storage/limit-storage.ts";
 import type { GrantRow } from "../../../src/storages/postgres/grants.ts";
@@ -94,7 +95,7 @@ const life = fc.record({
 });
 
 /** What is left behind, but for the numbers that things have. Of what is in use of a window: as whoever looks now is told. */
-const LEFT = `SELECT l.name, l.grp, l.latest_at, l.pause_until, l.remaining, l.remaining_until, l.failures, l.open_until, l.held, l.longest,
+const LEFT = `SELECT l.name, l.grp, l.awaited, l.starved_by, l.starved_since, l.latest_at, l.pause_until, l.remaining, l.remaining_until, l.failures, l.open_until, l.held, l.longest,
     l.newest, l.window_ms, CASE WHEN l.window_ms IS NOT NULL THEN sluice.window_used(l.id, l.window_ms, l.used, l.seen_at, l.window_ms, sluice.present()) END AS used,
     (SELECT coalesce(sum(s.n), 0) FROM sluice.starts s WHERE s.limit_id = l.id AND greatest(l.seen_at, sluice.present()) - s.at < l.window_ms) AS counted,
     (SELECT sum(s.n) FROM sluice.starts s WHERE s.limit_id = l.id) AS starts, l.called_at, l.called_by, l.called_in,
@@ -146,6 +147,7 @@ class Player {
         ahead: 2,
         types,
         lease_ms: 600_000,
+        claimant: claimantOf({ queue: "q", types, max }),
         limits: [],
         ...(leases.length > 0 && settled),
         ...(ttl !== null && { grant_ttl: ttl }),

@@ -21,7 +21,7 @@ test("a job starts when it was taken, and not when there was found to be room", 
   await slow(
     pool,
     "open_keys",
-    "rules sluice.limit_rule[], all_count integer, grps text[], lane_keys text[], want integer, ttl float8, now float8",
+    "rules sluice.limit_rule[], all_count integer, grps text[], lane_keys text[], want integer, ttl float8, claimant text, now float8",
     "sluice.claim_keys",
   );
   const rules = [rule("window", { max: 3, windowMs: 1_000 }), rule("slots", { concurrency: 10 })];

@@ -20,9 +20,9 @@ DECLARE
   kept sluice.limits;
   -- As a claim of one sees them, and one of very many, which looks up what has left the window.
   keys sluice.claim_keys := sluice.open_keys(ARRAY[said], CASE WHEN lane IS NULL THEN 1 ELSE 0 END,
-    array_remove(ARRAY[lane], NULL), '{}', 1, NULL, now);
+    array_remove(ARRAY[lane], NULL), '{}', 1, NULL, NULL, now);
   exact sluice.claim_keys := sluice.open_keys(ARRAY[said], CASE WHEN lane IS NULL THEN 1 ELSE 0 END,
-    array_remove(ARRAY[lane], NULL), '{}', 1000000000, NULL, now);
+    array_remove(ARRAY[lane], NULL), '{}', 1000000000, NULL, NULL, now);
 BEGIN
   SELECT * INTO kept FROM sluice.limits l WHERE l.name = said.name AND l.grp = state_grp;
   RETURN json_build_object(

@@ -207,6 +207,7 @@ test("types that a full limit closes are passed over in pages", async () => {
   counted.count = 0;
   const { jobs } = await storage.claim(claimOf({ max: 3 }));
   expect(jobs.map(({ type }) => type)).toEqual(["t500", "t501", "t502"]);
-  expect(counted.count).toBeLessThan(60);
+  // One of them says, once, that something waits for the limit.
+  expect(counted.count).toBeLessThan(62);
   await storage.close();
 });

@@ -1,3 +1,4 @@
+import { claimantOf, othersWait } from "../../../limits/starved.ts";
 import type { Granted } from "../../../limits/key-state.ts";
 import type { Charge, LimitRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
@@ -28,6 +29,10 @@ export interface ClaimStep extends Asking {
   readonly started: StoredJob[];
   /** The lane that it asks for now. */
   lane: Lane | undefined;
+  /** What has slots, refused jobs and started none. */
+  readonly full: MemoryLimitState[];
+  /** For how long others have waited for slots that it takes, or waits for. */
+  othersWaitMs: number;
 }
 
 /**
@@ -44,6 +49,8 @@ export class ClaimKey implements LimitKey {
   /** Under a simple key: how many more starts fit. Undefined: not computed yet. */
   #available: number | undefined;
   #shared: Charged | undefined;
+  /** It took slots of the limit, or was refused any. */
+  #noted = false;
 
   constructor(step: ClaimStep, rule: LimitRule, group: string | null) {
     this.rule = rule;
@@ -62,7 +69,13 @@ export class ClaimKey implements LimitKey {
     if (this.#simple && (this.#available ??= availableOf(key)) > 0) return 0;
     const { wait } = decideFor(key, charge);
     if (key.limitState === undefined) return wait;
-    if (wait !== 0) key.limitState.awaited = true;
+    if (wait !== 0) {
+      key.limitState.awaited = true;
+      if (!this.#noted && key.quota.concurrency !== null) {
+        this.#noted = true;
+        this.#step.full.push(key.limitState);
+      }
+    }
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     // Light jobs that fit now and then would keep a heavy one waiting for ever.
     return Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step));
@@ -78,7 +91,10 @@ export class ClaimKey implements LimitKey {
     const { rule, limitState } = this;
     const { book, time, granted } = this.#step;
     const charged = limitState.charge(rule, charge, time, null, granted);
-    if (this.#simple && charged.slotUse === undefined) this.#shared = charged;
+    if (charged.slotUse !== undefined) {
+      this.#noted = true;
+      if (limitState.starved !== undefined) noteOthers(this.#step, limitState);
+    } else if (this.#simple) this.#shared = charged;
     book.limits.rest(limitState, rule, time);
     return charged;
   }
@@ -86,6 +102,21 @@ export class ClaimKey implements LimitKey {
   /** Only counts what is available: `chargeStart` charges the start at once. */
   take(): void {
     if (this.#available !== undefined) this.#available -= 1;
+  }
+}
+
+/** The claim takes slots of this limit, or waits for some: others may have waited for longer. */
+function noteOthers(step: ClaimStep, { starved }: MemoryLimitState): void {
+  step.othersWaitMs = Math.max(step.othersWaitMs, othersWait(starved, claimantOf(step.request), step.time));
+}
+
+/** These limits have no slots for the claim. */
+export function starve(step: ClaimStep): void {
+  const claimant = step.full.length === 0 ? undefined : claimantOf(step.request);
+  if (claimant === undefined) return;
+  for (const limitState of step.full) {
+    limitState.starve(claimant, step.time);
+    noteOthers(step, limitState);
   }
 }
 

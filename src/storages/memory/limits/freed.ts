@@ -54,7 +54,7 @@ export class Freed {
       if (wakes) break;
       const rule = inForce(limitState.name) ?? before.rule;
       wakes = wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time));
-      if (wakes) limitState.awaited = false;
+      if (wakes) limitState.wokeUp();
     }
     this.#before.clear();
     return wakes;

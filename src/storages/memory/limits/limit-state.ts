@@ -1,3 +1,4 @@
+import { type Starved, starve } from "../../../limits/starved.ts";
 import {
   cancelCharge,
   chargeKey,
@@ -63,6 +64,8 @@ export class MemoryLimitState implements Slotted {
   counted = false;
   /** A start was refused: workers are woken up when it becomes available. */
   awaited = false;
+  /** Those that wait for its slots and have none. */
+  starved: Starved | undefined;
   /** While no slot is in use, for a group: when to check whether it can be deleted. */
   idleAt = 0;
   slot = NOWHERE;
@@ -91,6 +94,17 @@ export class MemoryLimitState implements Slotted {
   used({ windowMs }: Quota, time: number): number {
     const { log } = this;
     return log === undefined || windowMs === null ? 0 : windowUsed(log, viewOf(log, windowMs), time);
+  }
+
+  /** The claimant waits for slots, and has none. */
+  starve(claimant: string, time: number): void {
+    this.starved = starve(this.starved, claimant, time);
+  }
+
+  /** Those that wait were woken up. */
+  wokeUp(): void {
+    this.awaited = false;
+    this.starved = undefined;
   }
 
   /** Charges a start, whether or not it fits. `until`: when its slots expire. */

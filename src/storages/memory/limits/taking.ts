@@ -1,3 +1,4 @@
+import { PERMITS } from "../../../limits/starved.ts";
 import { chargeOf, mostOf, quotaOf, takesSlots, weighed } from "../../../limits/rule.ts";
 import { startedAt } from "../../../limits/window.ts";
 import { decideFor } from "../../../storage/inspected-key.ts";
@@ -32,7 +33,10 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
   if (most === null && !light) wait = Math.max(wait, book.heavy.longest(key, Number.NEGATIVE_INFINITY));
   const onlyAsks = weight === 0 || dry === true;
   if (wait !== 0) {
-    if (key.limitState !== undefined && !onlyAsks) key.limitState.awaited = true;
+    if (key.limitState !== undefined && !onlyAsks) {
+      key.limitState.awaited = true;
+      key.limitState.starve(PERMITS, time);
+    }
     return { granted: false, retryInMs: most === null && Number.isFinite(wait) ? wait : null, most };
   }
   if (onlyAsks) return { granted: true, token: "", held: false };

@@ -1,5 +1,6 @@
 import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest, Outcome } from "../../../storage/job-storage.ts";
+import { claimantOf } from "../../../limits/starved.ts";
 import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database, Steps } from "../database.ts";
 import { confirmed, type GrantRow } from "../grants.ts";
@@ -14,6 +15,7 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   readonly jobs: readonly JobRow[] | StartedJobs;
   readonly stale: readonly number[];
   readonly grant?: GrantRow | null;
+  readonly others?: number | null;
   /** Where lanes are needed: what the next plan, and what comes after the claim, is made from. */
   readonly snapshot?: Snapshot | null;
   /** With it: in so long it is looked for jobs before cursors; one that is due is in the hands of another transaction. */
@@ -56,6 +58,7 @@ export async function ask(database: Database, request: ClaimRequest, plan: Propo
     ...settling(settled),
     grant_ttl: grantTtlMs,
     ...confirmed(confirm),
+    claimant: claimantOf(request),
     plan,
   });
   const answer = await database.once<Answer>("claim", [text], {

@@ -28,6 +28,7 @@ export interface ProposalText {
   readonly units: readonly number[];
   readonly emptied: readonly number[];
   readonly awaits?: readonly string[];
+  readonly starves?: boolean;
 }
 
 /** A plan that was made from a snapshot. */
@@ -43,6 +44,10 @@ export interface Proposal {
   readonly limits: ClaimLimits;
   /** Limits for all that refused something of it: they have to say so before a claim is answered with that. */
   readonly unmarked: ReadonlySet<string>;
+  /** The same, if the claim has started nothing. */
+  readonly unserved: ReadonlySet<string>;
+  /** For how long others have waited for slots that were refused. */
+  readonly othersWaitMs: number;
   /** The instant that it was made for, by the clock of the storage. */
   readonly now: number;
 }
@@ -90,6 +95,8 @@ export function propose(
     plan,
     limits,
     unmarked: keys.unmarked,
+    unserved: keys.unserved,
+    othersWaitMs: keys.othersWaitMs,
     now: keys.now,
   };
 }

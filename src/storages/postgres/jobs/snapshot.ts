@@ -86,4 +86,8 @@ export type LimitStateRow = readonly [
   delay: number | null,
   /** A release of slots wakes up waiters already, or there are no slots. */
   awaited: boolean,
+  /** It is known that this claimant waits, or there are no slots. */
+  starved: boolean,
+  /** For how long others have waited for slots. */
+  othersWaitMs: number | null,
 ];

@@ -1,4 +1,5 @@
 import type { LimitRule } from "../../../limits/rule.ts";
+import { waitOfOthers } from "../../../limits/starved.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { Clock } from "../../../core/clock.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
@@ -69,19 +70,22 @@ export class PlannedClaims {
     let wanted: Wanted = { max, bytes, spare: max * (reach - 1), begun: false };
     let proposal = this.#recall(request, key, wanted);
     let awaits = proposal?.unmarked;
+    let othersWaitMs = 0;
+    let starves = false;
     for (let trip = 1; ; trip++) {
-      const plan = this.#textOf(queue, proposal, page, trip, grant, awaits);
+      const plan = this.#textOf(queue, proposal, page, trip, grant, awaits, starves);
       const answer = await this.#ask(database, request, trip, wanted, plan, jobs.length > 0);
       if (answer === undefined) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
       const records = recordsOf(answer.jobs, request);
       for (const { data } of records) bytes -= data.length;
       jobs.push(...records);
+      othersWaitMs = Math.max(othersWaitMs, answer.others ?? 0);
       if (trip === 1) stale = answer.lost;
       if (answer.grant) grant = grant === undefined ? answer.grant : [grant[0], Math.min(grant[1], answer.grant[1])];
       const { snapshot } = answer;
       if (snapshot === undefined || snapshot === null) {
         const { more, nextInMs, blockedBy } = answer;
-        return { jobs, stale, more, nextInMs, blockedBy, ...granted(grant) };
+        return { jobs, stale, more, nextInMs, blockedBy, ...waitOfOthers(othersWaitMs), ...granted(grant) };
       }
       if (snapshot.rules !== null) this.#rules.set(queue, { epoch: snapshot.epoch, rules: snapshot.rules });
       wanted = { max: max - jobs.length, bytes, spare: (max - jobs.length) * (reach - 1), begun: jobs.length > 0 };
@@ -103,7 +107,11 @@ export class PlannedClaims {
         const last = done ? after(proposal!, next) : next.plan;
         const final = inVain ? last && { ...last, more: false } : last;
         const ahead = this.#ahead(answer, snapshot, request, final, next.limits, jobs.length);
-        if (ahead.more || next.unmarked.size === 0) return { jobs, stale, ...ahead, ...granted(grant) };
+        starves = jobs.length === 0;
+        if (starves) othersWaitMs = Math.max(othersWaitMs, next.othersWaitMs);
+        awaits = starves ? new Set([...next.unmarked, ...next.unserved]) : next.unmarked;
+        if (ahead.more || awaits.size === 0)
+          return { jobs, stale, ...ahead, ...waitOfOthers(othersWaitMs), ...granted(grant) };
         if (trip >= MOST_TRIPS) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
         // A release wakes up the worker only if the limit that refuses says so: nothing else is left to do.
         proposal = undefined;
@@ -112,8 +120,8 @@ export class PlannedClaims {
         page = Math.max(page, Math.max(PAGE, max + 1) * reach);
         if (next.cut && next.started === 0) page = LARGE_PAGE;
         proposal = next;
+        awaits = next.unmarked;
       }
-      awaits = next.unmarked;
     }
   }
 
@@ -146,9 +154,10 @@ export class PlannedClaims {
     trip: number,
     grant: GrantRow | undefined,
     awaits: ReadonlySet<string> | undefined,
+    starves: boolean,
   ): ProposalText {
     const epoch = this.#rules.get(queue)?.epoch;
-    const marks = awaits !== undefined && awaits.size > 0 && { awaits: [...awaits] };
+    const marks = awaits !== undefined && awaits.size > 0 && { awaits: [...awaits], starves };
     if (proposal === undefined) return { ...NOTHING, epoch, page, ...marks };
     const { known, ...text } = proposal.text;
     return {

@@ -50,6 +50,10 @@ export class SnapshotKeys {
   isDoubtful = false;
   /** Limits for all that refused something, and do not say so yet. Lanes that one of a group refuses stand at its gate. */
   readonly unmarked = new Set<string>();
+  /** The same of limits that do not say yet that this claimant waits for slots: if it starts nothing, they have to. */
+  readonly unserved = new Set<string>();
+  /** For how long others have waited for slots that were refused. */
+  othersWaitMs = 0;
 
   /** What starts is called within so long; undefined: at once. */
   readonly ttlMs: number | undefined;
@@ -63,6 +67,13 @@ export class SnapshotKeys {
   }
 
   readonly key = (rule: LimitRule, group: string | null): SnapshotKey => new SnapshotKey(this, rule, group);
+
+  /** The limit refuses something. */
+  refuses({ name, byGroup }: LimitRule, row: LimitStateRow): void {
+    this.othersWaitMs = Math.max(this.othersWaitMs, row[20] ?? 0);
+    if (!byGroup && !row[18]) this.unmarked.add(name);
+    if (!byGroup && !row[19]) this.unserved.add(name);
+  }
 
   state(name: string, grp: string, windowMs: number | null): LimitStateRow | undefined {
     return this.#states.get(stateKey(name, grp, windowMs));
@@ -125,7 +136,7 @@ export class SnapshotKey implements LimitKey {
       this.#keys.isDoubtful = true;
       wait = 0;
     }
-    if (wait !== 0 && !this.rule.byGroup && this.#row?.[18] === false) this.#keys.unmarked.add(this.rule.name);
+    if (wait !== 0 && this.#row !== undefined) this.#keys.refuses(this.rule, this.#row);
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
   }

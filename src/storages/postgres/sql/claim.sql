@@ -5,7 +5,7 @@
 
 -- Settles, then takes jobs and charges their limits, together.
 --
--- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan} (jobs/claim.ts); claim: a
+-- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan, claimant} (jobs/claim.ts); claim: a
 -- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
 -- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
 -- is confirmed first (limits/starts.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
@@ -16,7 +16,7 @@
 -- there are limits, and nothing else, claim_uniform goes on. The rest is for claim_general.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, wakeAll,
--- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
+-- events, ends, grant: what is to be confirmed, and others, as opened_claim says it, snapshot: of one that came with a plan, where groups or
 -- limits make lanes necessary: what the next plan is made from, and more, nextInMs and blockedBy (snapshot.sql)}.
 CREATE OR REPLACE FUNCTION {schema}.claim_{version}(request json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -42,7 +42,7 @@ BEGIN
     pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL
   INTO q FROM json_to_record(request) AS r (claim bigint, queue text,
       worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
-      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json);
+      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json, claimant text);
   IF again THEN
     -- A sweep that has begun with these jobs is waited for, and a later one passes over them: each is active below, or gets its attempt
     -- back here.
@@ -156,6 +156,7 @@ DECLARE
   wake_all boolean := false;
   published boolean := false;
   granted json;
+  others float8;
   -- What it proposes to take, if it came with that; then claims of its queue go on beside it.
   plan {schema}.claim_plan;
   snapshot json;
@@ -269,6 +270,7 @@ BEGIN
     SELECT * INTO started FROM {schema}.take(q, plan, rules, now);
     jobs := coalesce(jobs, started.jobs);
     granted := coalesce(granted, started.granted);
+    others := started.others_wait;
     wake_all := wake_all OR started.wake_all;
     published := published OR started.published;
     snapshot := started.snapshot;
@@ -285,6 +287,7 @@ BEGIN
     opened := {schema}.claim_open(q, sign, types, decided, rules, now);
     jobs := coalesce(jobs, opened.jobs);
     granted := coalesce(granted, opened.granted);
+    others := opened.others;
     -- So many were too late to start that there may be more of them.
     more := opened.more OR lates >= 1000;
     next_in := CASE WHEN lates >= 1000 THEN 0 ELSE opened.next_in END;
@@ -293,7 +296,8 @@ BEGIN
     since := opened.at;
   END IF;
   IF ended.given IS NOT NULL THEN
-    wake_all := wake_all OR {schema}.wakes_waiters(ended.given, now);
+    wake_all := wake_all OR {schema}.wakes_waiters(ended.given, now,
+      planned AND q.max > 0 AND coalesce(cardinality(plan.places), 0) = 0);
   END IF;
   IF look_at IS NOT NULL AND NOT more AND NOT paused THEN
     -- While a limit keeps jobs back there is hardly another reason to look.
@@ -308,7 +312,7 @@ BEGIN
   END IF;
   answer := json_build_object('jobs', coalesce(jobs, '[]'), 'stale', ending.stale, 'more', more,
     'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', ended.woken, 'wakeAll', wake_all,
-    'events', published, 'ends', ending.ends_published, 'grant', granted);
+    'events', published, 'ends', ending.ends_published, 'grant', granted, 'others', others);
   IF snapshot IS NOT NULL THEN
     answer := left(answer, -1) || concat(',"snapshot":', snapshot, ',"lookIn":', coalesce((look_at - now)::text, 'null'),
       ',"stuck":', to_json(coalesce(stuck, false)), '}');

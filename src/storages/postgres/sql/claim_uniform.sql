@@ -103,9 +103,10 @@ BEGIN
   SELECT array_agg(l.id) AS ids, array_agg(l.place) AS places, array_agg(l.id) FILTER (WHERE l.concurrency IS NOT NULL) AS holding,
     concat('[', string_agg(concat('[', l.id, ',' || l.place, ']'), ','), ']') AS taken, max(l.latest) AS latest,
     min(l.max - l.used) AS unused, min(l.concurrency - l.held) AS slots, bool_and(l.plain) AS plain,
-    bool_or(l.place = l.entry) AS shares, min(l.window_ms) AS shortest, bool_or(now - l.seen_at > l.window_ms) AS stale
+    bool_or(l.place = l.entry) AS shares, min(l.window_ms) AS shortest, bool_or(now - l.seen_at > l.window_ms) AS stale,
+    max(CASE WHEN l.starved_by <> q.claimant THEN greatest(1, now - l.starved_since) END) AS others
   INTO states FROM (
-    SELECT l.id, l.used, l.held, l.seen_at, l.entry, r.max, r.window_ms, r.concurrency, greatest(l.newest, l.latest_at) AS latest,
+    SELECT l.id, l.used, l.held, l.seen_at, l.entry, l.starved_by, l.starved_since, r.max, r.window_ms, r.concurrency, greatest(l.newest, l.latest_at) AS latest,
       CASE WHEN q.grant_ttl IS NULL AND (greatest(now, l.newest) = l.entry_since
           OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms)) THEN l.entry
         WHEN l.window_ms IS NOT NULL OR l.longest > 0 THEN nextval('{schema}.starts_seq_seq') END AS place,
@@ -191,7 +192,7 @@ BEGIN
       INTO blocked_by, unmarked, freed
       FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (states.holding);
       IF freed IS NOT NULL THEN
-        UPDATE {schema}.limits l SET awaited = false WHERE l.id = ANY (freed);
+        UPDATE {schema}.limits l SET awaited = false, starved_by = NULL, starved_since = NULL WHERE l.id = ANY (freed);
         wake_all := true;
       END IF;
     END IF;
@@ -208,7 +209,7 @@ BEGIN
       coalesce(started.seq, sign.head_seq), now);
   END IF;
   IF unmarked IS NOT NULL AND (waits OR (sign.due_at IS NOT NULL AND {schema}.next_due(q.queue, q.types, NULL) IS NOT NULL)) THEN
-    PERFORM {schema}.await_release(unmarked, '');
+    PERFORM {schema}.await_release(unmarked, array_fill(''::text, ARRAY[cardinality(unmarked)]), NULL, now);
   END IF;
   IF blocked_by IS NOT NULL THEN
     -- Until something is given back. Others may come due that do not wait for it.
@@ -226,7 +227,7 @@ BEGIN
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy AND blocked_by IS NULL THEN 'true' ELSE 'false' END,
     ',"nextInMs":', coalesce(next_in::text, 'null'), ',"blockedBy":', CASE WHEN waits AND blocked_by IS NOT NULL THEN to_json(blocked_by)::text ELSE 'null' END,
-    granted, CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
+    granted, ',"others":', coalesce(states.others::text, 'null'), CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
     ',"wakeAll":', CASE WHEN wake_all THEN 'true}' ELSE 'false}' END);
 END
 $$;
@@ -248,7 +249,7 @@ BEGIN
   END IF;
   RETURN concat('{"jobs":', coalesce(opened.jobs, '[]'), ',"stale":[],"more":', to_json(opened.more), ',"nextInMs":',
     coalesce(next_in::text, 'null'), ',"blockedBy":', coalesce(to_json(opened.blocked_by)::text, 'null'), ',"grant":',
-    coalesce(opened.granted::text, 'null'), CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
+    coalesce(opened.granted::text, 'null'), ',"others":', coalesce(opened.others::text, 'null'), CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
     ',"wakeAll":', CASE WHEN given IS NULL THEN 'false' ELSE to_json({schema}.wakes_waiters(given, now))::text END, '}');
 END
 $$;
@@ -289,7 +290,7 @@ DECLARE
   took float8;
 BEGIN
   IF limited THEN
-    keys := {schema}.open_keys(rules, cardinality(rules), '{}', '{}', max, q.grant_ttl, now);
+    keys := {schema}.open_keys(rules, cardinality(rules), '{}', '{}', max, q.grant_ttl, q.claimant, now);
     now := keys.at;
     max := least(max, {schema}.available_starts(keys));
     ahead := 0;
@@ -342,13 +343,15 @@ BEGIN
     SELECT * INTO refusal FROM {schema}.next_refusal(keys, rules, coalesce(started.count, 0), now);
     wait := refusal.wait;
     unmarked := refusal.unmarked;
+    opened.others := refusal.others;
     opened.blocked_by := CASE WHEN waits THEN refusal.blocked_by END;
   END IF;
   opened.more := waits AND NOT busy AND wait = 0;
   opened.next_in := CASE WHEN NOT waits THEN {schema}.next_due(q.queue, q.types, NULL) - now WHEN busy THEN soon_ms ELSE 0 END;
   IF opened.next_in IS NOT NULL THEN
     IF unmarked IS NOT NULL THEN
-      PERFORM {schema}.await_release(unmarked, '');
+      PERFORM {schema}.await_release(unmarked, array_fill(''::text, ARRAY[cardinality(unmarked)]),
+        CASE WHEN coalesce(started.count, 0) = 0 THEN q.claimant END, now);
     END IF;
     -- While the limits are full it makes no sense to ask again, even if a job comes due before.
     opened.next_in := greatest(opened.next_in, wait);
@@ -403,11 +406,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     AS k (closed, max, concurrency, weights, slots, starts)
 $$;
 
--- How long one more start that takes one of each key has to wait (0: it may start), and for which limit the longest; and which limits
--- do not say yet that something waits for them (NULL: none). What the claim has started, `count` of them, is written.
+-- How long one more start that takes one of each key has to wait (0: it may start), and for which limit the longest; which limits
+-- do not say yet that something waits for them (NULL: none); and for how long others have (NULL: none do). What the claim has started,
+-- `count` of them, is written.
 CREATE OR REPLACE FUNCTION {schema}.next_refusal(
   keys {schema}.claim_keys, rules {schema}.limit_rule[], count integer, now float8, OUT wait float8, OUT blocked_by text,
-  OUT unmarked text[]
+  OUT unmarked text[], OUT others float8
 )
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -415,6 +419,7 @@ DECLARE
 BEGIN
   wait := 0;
   FOR k IN 1 .. cardinality(keys.states) LOOP
+    others := greatest(others, keys.others[k]);
     CONTINUE WHEN NOT keys.closed[k] AND (keys.maxima[k] >= 1) IS NOT FALSE AND (keys.concurrency[k] >= 1) IS NOT FALSE
       AND least(keys.weights[k], keys.slots[k], keys.starts[k]) - count >= 1;
     own := {schema}.refusal_wait(rules[keys.rules[k]], '', 1, 1, 0, 0, 0, NULL, now);
@@ -422,7 +427,7 @@ BEGIN
       wait := own;
       blocked_by := keys.names[k];
     END IF;
-    IF own <> 0 AND keys.holds[k] AND NOT keys.awaited[k] THEN
+    IF own <> 0 AND keys.holds[k] AND NOT (keys.awaited[k] AND (count > 0 OR keys.starved[k])) THEN
       unmarked := unmarked || keys.names[k];
     END IF;
   END LOOP;

@@ -156,11 +156,14 @@ BEGIN
     SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
           k.called_by, k.called_in, k.pause_until, k.remaining, k.remaining_until, k.open_until, k.forgotten_at,
           CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving_list(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
-          CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN {schema}.latest_delay(k.id, k.window_ms) END, k.awaited)), '[]'),
+          CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN {schema}.latest_delay(k.id, k.window_ms) END, k.awaited,
+          k.starved, k.others)), '[]'),
         max(k.latest)
       INTO states, latest FROM (
         SELECT a.name, a.grp, a.window_ms, a.max, a.weight, l.id, l.latest_at, l.called_at, l.called_by, l.called_in, l.pause_until,
           l.remaining, l.remaining_until, l.open_until, l.forgotten_at, l.awaited OR NOT a.holds AS awaited,
+          coalesce(l.starved_by IN (q.claimant, 'several'), q.claimant IS NULL) OR NOT a.holds AS starved,
+          CASE WHEN l.starved_by <> q.claimant THEN greatest(1, now - l.starved_since) END AS others,
           greatest(l.newest, l.latest_at) AS latest,
           CASE WHEN a.window_ms IS NOT NULL THEN {schema}.window_used(l.id, l.window_ms, l.used, l.seen_at, a.window_ms, now) END AS used,
           CASE WHEN a.holds THEN l.held + coalesce(h.slots, 0) END AS slots, CASE WHEN a.holds THEN h.until - now END AS expires_in,

@@ -10,11 +10,11 @@
 -- was made with other rules, or before lanes came that precede it, takes nothing.
 --
 -- q: what it was asked for. plan: what it proposes. rules: what the types of the plan run under. now: the time. Answers with the jobs that
--- have started, in order; whether all waiting workers are to be woken; whether events were written; what is to be confirmed, as
+-- have started, in order; whether all waiting workers are to be woken; whether events were written; what is to be confirmed, and others, as
 -- opened_claim says it; and the snapshot, as snapshot.sql.
 CREATE OR REPLACE FUNCTION {schema}.take(
   q {schema}.claim_request, plan {schema}.claim_plan, rules {schema}.limit_rule[], now float8,
-  OUT jobs json, OUT wake_all boolean, OUT published boolean, OUT granted json, OUT snapshot json
+  OUT jobs json, OUT wake_all boolean, OUT published boolean, OUT granted json, OUT others_wait float8, OUT snapshot json
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -81,7 +81,7 @@ BEGIN
           OFFSET f.skip) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     LOOP
-      done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, without, now);
+      done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, q.claimant, without, now);
       held := ARRAY(SELECT j.ctid FROM {schema}.jobs j
         WHERE j.ctid = ANY (done.jobs || done.refused) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
       EXIT WHEN cardinality(held) = cardinality(done.jobs) + cardinality(done.refused);
@@ -101,6 +101,7 @@ BEGIN
     now := greatest(done.at, {schema}.present());
     SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
     granted := written.granted;
+    others_wait := done.others;
     jobs := written.jobs;
     wake_all := written.wake_all;
     published := written.published;
@@ -109,7 +110,8 @@ BEGIN
     changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
   END IF;
   IF plan.awaits IS NOT NULL THEN
-    PERFORM {schema}.await_release(plan.awaits, '');
+    PERFORM {schema}.await_release(plan.awaits, array_fill(''::text, ARRAY[cardinality(plan.awaits)]),
+      CASE WHEN plan.starves THEN q.claimant END, now);
   END IF;
   IF outside THEN
     outside := EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a
@@ -148,10 +150,10 @@ $$;
 --
 -- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
 -- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
--- any case. ttl: how soon they are called; NULL: at once. without: jobs that other transactions have locked. now_at: now.
+-- any case. ttl: how soon they are called; NULL: at once. claimant: whose claim it is. without: jobs that other transactions have locked. now_at: now.
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
   queue_name text, asked text[], types text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer,
-  bytes float8, ttl float8, without bigint[], now_at float8
+  bytes float8, ttl float8, claimant text, without bigint[], now_at float8
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -275,7 +277,7 @@ BEGIN
             AND l.ready AND l.blocked_until IS NULL AND l.id <> ALL (plan.known)
           ORDER BY l.head_at, l.head_seq LIMIT 1) f;
   END IF;
-  keys := {schema}.open_keys(rules, all_count, groups, group_keys, want, ttl, now);
+  keys := {schema}.open_keys(rules, all_count, groups, group_keys, want, ttl, claimant, now);
   now := keys.at;
   IF cardinality(keys.ids) > 0 THEN
     s_weight := array_fill(0::float8, ARRAY[cardinality(keys.ids)]);
@@ -299,6 +301,7 @@ BEGIN
   done.refused_seqs := '{}';
   done.emptied := '{}';
   done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_grps := '{}'; done.blocked_heavy := '{}';
+  done.starved_names := '{}'; done.starved_grps := '{}';
   done.refused := '{}'; done.refused_names := '{}'; done.refused_most := '{}'; done.refused_weights := '{}';
   done.freed_names := '{}'; done.freed_grps := '{}';
   FOR i IN 1 .. cardinality(plan.places) LOOP
@@ -439,6 +442,7 @@ BEGIN
         END IF;
         IF keys.holds[k] OR keys.pins[k] THEN
           IF keys.holds[k] THEN
+            done.others := greatest(done.others, keys.others[k]);
             s_slots[s] := s_slots[s] + c_slots[r];
           END IF;
           h_starts := h_starts || started;
@@ -487,6 +491,11 @@ BEGIN
         keys.grps[keeper], kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
         THEN j_seq[head] END;
       k_closed[keeper] := longest;
+      IF rule.by_group AND keys.holds[keeper] AND s_starts[s] = 0 AND NOT keys.starved[keeper] THEN
+        done.starved_names := done.starved_names || rule.name;
+        done.starved_grps := done.starved_grps || keys.grps[keeper];
+      END IF;
+      done.others := greatest(done.others, keys.others[keeper]);
     ELSE
       l_stuck[lane] := true;
       again := true;
@@ -734,6 +743,9 @@ BEGIN
     UPDATE {schema}.gates g SET until = done.at FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp)
     WHERE g.name = f.name AND g.grp = f.grp;
     wake_all := wake_all OR FOUND;
+  END IF;
+  IF done.starved_names <> '{}' THEN
+    PERFORM {schema}.await_release(done.starved_names, done.starved_grps, q.claimant, done.at);
   END IF;
   IF done.blocked <> '{}' THEN
     INSERT INTO {schema}.gates AS g (name, grp, queue, type, until)

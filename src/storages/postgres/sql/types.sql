@@ -89,7 +89,7 @@ CREATE TYPE {schema}.job_kind AS (
 CREATE TYPE {schema}.lane_job AS (seq bigint, queue text, type text, priority float8, grp text, keys text, state text, due_at float8);
 
 -- What a claim is asked for (claim.sql). arrived: when it came, by the clock of the server. overtaken: a later attempt at the same
--- claim is under way. plan: what is to be taken where lanes are needed, as claim_plan says it.
+-- claim is under way. plan: what is to be taken where lanes are needed, as claim_plan says it. claimant: whose it is (limits/starved.ts).
 CREATE TYPE {schema}.claim_request AS (
   claim bigint,
   queue text,
@@ -108,6 +108,7 @@ CREATE TYPE {schema}.claim_request AS (
   grants bigint[],
   called float8[],
   plan json,
+  claimant text,
   arrived float8,
   overtaken boolean
 );
@@ -149,7 +150,9 @@ CREATE TYPE {schema}.claim_plan AS (
   -- Lanes that are left empty.
   emptied bigint[],
   -- Limits for all that refused something of it, and do not say so yet (limits.awaited); NULL: none.
-  awaits text[]
+  awaits text[],
+  -- The claim has started nothing.
+  starves boolean
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
@@ -188,7 +191,7 @@ CREATE TYPE {schema}.claim_way AS (
 );
 
 -- What comes of a claim that needs no lanes (claim_uniform.sql: claim_open). at: what next_in is counted from. granted: its number and when
--- it is to be confirmed; NULL: there is nothing to confirm.
+-- it is to be confirmed; NULL: there is nothing to confirm. others: for how long others have waited for slots; NULL: none do.
 CREATE TYPE {schema}.opened_claim AS (
   jobs json,
   more boolean,
@@ -196,7 +199,8 @@ CREATE TYPE {schema}.opened_claim AS (
   blocked_by text,
   published boolean,
   at float8,
-  granted json
+  granted json,
+  others float8
 );
 
 -- Keys of limits as one claim sees them (limits/keys.sql: open_keys), side by side. at: the instant that it is about; latest: the newest start
@@ -229,8 +233,10 @@ CREATE TYPE {schema}.claim_keys AS (
   used_at float8[],
   entries bigint[],
   logged boolean[],
-  -- Does a release of slots wake up waiters already?
-  awaited boolean[]
+  -- Does a release of slots wake up waiters already? Is it known that the claimant waits? For how long have others? NULL: none do.
+  awaited boolean[],
+  starved boolean[],
+  others float8[]
 );
 
 -- What is granted of a plan (take.sql: grant_planned). Nothing of it is written yet. again: not all of the plan was granted. missed:
@@ -272,6 +278,10 @@ CREATE TYPE {schema}.planned_grants AS (
   blocked_names text[],
   blocked_grps text[],
   blocked_heavy bigint[],
+  -- Limits by group that refused a lane slots, and gave none to the claim; and for how long others have waited for slots that it took.
+  starved_names text[],
+  starved_grps text[],
+  others float8,
   -- Jobs that can never start, under which limit, how much it lets start, and what they weigh.
   refused tid[],
   refused_seqs bigint[],

@@ -1,4 +1,5 @@
 import type { LimitRule } from "../../../limits/rule.ts";
+import { claimantOf, waitOfOthers } from "../../../limits/starved.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
@@ -32,7 +33,7 @@ class PlannedClaim {
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
   readonly #writes: boolean;
-  readonly #ttlMs: number | undefined;
+  readonly #request: ClaimRequest;
   #keys: SqliteKeys;
   #limits: ClaimLimits;
   /** The lanes in the order of their first jobs, where many types wait. */
@@ -43,20 +44,20 @@ class PlannedClaim {
   readonly #blocks: boolean;
 
   /** `writes`: limits are prepared to keep what they need. */
-  constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], writes: boolean, ttlMs?: number) {
+  constructor(step: Step, request: ClaimRequest, types: OpenTypes, rules: readonly LimitRule[], writes: boolean) {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
     this.#blocks = rules.some(blocks);
     this.#writes = writes;
-    this.#ttlMs = ttlMs;
+    this.#request = request;
     this.#first = types.keyed || types.asked?.length === 1 ? undefined : FirstLanes.of(step, types.queue);
     [this.#keys, this.#limits] = this.#begin();
   }
 
   /** Keys and limits of which nothing is charged yet. */
   #begin(): [SqliteKeys, ClaimLimits] {
-    const keys = new SqliteKeys(this.#step, this.#ttlMs);
+    const keys = new SqliteKeys(this.#step, claimantOf(this.#request), this.#request.grantTtlMs);
     const look = (rule: LimitRule, group: string | null) => {
       const key = keys.key(rule, group);
       if (this.#writes) key.prepare();
@@ -78,6 +79,10 @@ class PlannedClaim {
   /** What limits have refused is woken up by a release. */
   mark(): void {
     this.#keys.mark();
+  }
+
+  get othersWaitMs(): number {
+    return this.#keys.othersWaitMs;
   }
 
   planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): Planned {
@@ -171,13 +176,13 @@ export function claimPlanned(
   rules: readonly LimitRule[],
 ): Omit<Claim, "stale"> {
   if (types.paused) return { jobs: [], ...NOTHING };
-  const planned = new PlannedClaim(step, types, rules, true, request.grantTtlMs);
+  const planned = new PlannedClaim(step, request, types, rules, true);
   planned.openGates();
   const { lanes, plan } = planned.planClaim(request);
   const { jobs, grant } = lanes.changed ? writeDown(step, request, lanes) : { jobs: [], grant: undefined };
   const ahead = planned.wakeUpOf({ ...plan, more: plan.more || lanes.othersMayLook });
   planned.mark();
-  return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
+  return { jobs, ...ahead, ...waitOfOthers(planned.othersWaitMs), ...(grant !== undefined && { grant }) };
 }
 
 /** The same without any lock, where it takes nothing. Undefined: there is something to do. */
@@ -188,10 +193,10 @@ export function glancePlanned(
   rules: readonly LimitRule[],
 ): Omit<Claim, "stale"> | undefined {
   if (types.paused) return { jobs: [], ...NOTHING };
-  const planned = new PlannedClaim(step, types, rules, false);
+  const planned = new PlannedClaim(step, request, types, rules, false);
   if (planned.unwritten || planned.anyDue || planned.anyRipe) return undefined;
   const { lanes, plan } = planned.planClaim({ max: 0 });
   if (lanes.changed || (plan.more && request.max > 0)) return undefined;
   const wakeUp = planned.wakeUpOf(plan);
-  return planned.unwritten ? undefined : { jobs: [], ...wakeUp };
+  return planned.unwritten ? undefined : { jobs: [], ...wakeUp, ...waitOfOthers(planned.othersWaitMs) };
 }

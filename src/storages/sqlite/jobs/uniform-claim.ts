@@ -1,4 +1,5 @@
 import { isAmong, type LimitRule, ONE } from "../../../limits/rule.ts";
+import { claimantOf, waitOfOthers } from "../../../limits/starved.ts";
 import { knownWait, type Wait } from "../../../limits/wait.ts";
 import type { Grant } from "../../../storage/grants.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
@@ -42,7 +43,7 @@ export function claimUniform(
   const after = (waits: boolean) => {
     const found = wakeUpOf(step, request, types, limits, waits);
     limits.mark();
-    return found;
+    return { ...found, ...waitOfOthers(limits.othersWaitMs) };
   };
   if (max + ahead === 0) return { jobs: [], ...after(types.anyWaits) };
   // One more than starts, to see whether anything is left.
@@ -77,7 +78,7 @@ export function glanceUniform(
   const prefetches = rules.length === 0 && (request.ahead ?? 0) > 0;
   if (waits && (prefetches || (request.max > 0 && limits.available > 0))) return undefined;
   const found = wakeUpOf(step, request, types, limits, waits);
-  return limits.areUnmarked ? undefined : { jobs: [], ...found };
+  return limits.areUnmarked ? undefined : { jobs: [], ...found, ...waitOfOthers(limits.othersWaitMs) };
 }
 
 function isDue(step: Step, { queue }: ClaimRequest, types: OpenTypes): boolean {
@@ -162,9 +163,9 @@ class UniformLimits {
   readonly #keys: SqliteKeys;
   readonly #all: readonly SqliteKey[];
 
-  constructor(step: Step, rules: readonly LimitRule[], { grantTtlMs }: ClaimRequest) {
+  constructor(step: Step, rules: readonly LimitRule[], request: ClaimRequest) {
     this.#step = step;
-    this.#keys = new SqliteKeys(step, grantTtlMs);
+    this.#keys = new SqliteKeys(step, claimantOf(request), request.grantTtlMs);
     this.#all = rules.map((rule) => this.#keys.key(rule, null));
   }
 
@@ -184,6 +185,10 @@ class UniformLimits {
 
   mark(): void {
     this.#keys.mark();
+  }
+
+  get othersWaitMs(): number {
+    return this.#keys.othersWaitMs;
   }
 
   /** How many may start. */

@@ -1,5 +1,6 @@
 import { availableNow, type KeyState, NO_SLOTS, type SlotsInUse } from "../../../limits/key-state.ts";
 import { type Charge, chargeOf, type LimitRule, ONE, type Quota, quotaOf, takesSlots } from "../../../limits/rule.ts";
+import { othersWait, PERMITS, type Starved, starve } from "../../../limits/starved.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
 import { type Asking, type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
@@ -13,7 +14,7 @@ import { windowWait } from "./windows.ts";
 /** From this number on starts share rows: by a thousandth of the window at most. */
 const MANY = 1_000;
 
-const AWAITED = "UPDATE sluice_limits SET awaited = 1 WHERE id = ?";
+const AWAITED = `UPDATE sluice_limits SET awaited = max(awaited, ?), starved_by = ?, starved_since = ? WHERE id = ?`;
 
 /** One key of a limit, as one step sees it. */
 export class SqliteKey implements LimitKey, InspectedKey {
@@ -30,6 +31,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
   #plain: boolean | undefined;
   #writes = false;
   #refused = false;
+  #started = false;
   #heavy: readonly HeavyHead[] | undefined;
   readonly windowWait: InspectedKey["windowWait"];
 
@@ -100,19 +102,48 @@ export class SqliteKey implements LimitKey, InspectedKey {
   }
 
   /**
-   * Has it refused something (`wait`), and would a release of its slots wake up nothing? The first refusal since the latest wake-up is
-   * written, those after it are not. Without a row there are no slots to be released.
+   * Has it refused something (`wait`), and is that not written yet? The first refusal since the latest wake-up is, those after it are not.
+   * Without a row there are no slots to be released.
    */
   get isUnmarked(): boolean {
-    return this.#refused && this.takesSlots && this.limitState.row?.awaited === 0;
+    const { row } = this.limitState;
+    if (!this.#refused || !this.takesSlots || row === undefined) return false;
+    return (this.#wakesByMark && row.awaited === 0) || this.#starved?.by !== (row.starved_by ?? undefined);
   }
 
-  /** Its next release wakes up what waits. */
+  /** Its next release wakes up what waits; and it is known who waits. */
   mark(): void {
-    if (this.isUnmarked) this.#step.sql(AWAITED).run(this.limitState.row!.id);
+    if (!this.isUnmarked) return;
+    const starved = this.#starved;
+    const awaited = this.#wakesByMark ? 1 : 0;
+    this.#step.sql(AWAITED).run(awaited, starved?.by ?? null, starved?.since ?? null, this.limitState.row!.id);
+  }
+
+  /** Lanes that a key of a group refuses stand at its gate: they are woken up without a mark. */
+  get #wakesByMark(): boolean {
+    return !this.rule.byGroup || this.#keys.claimant === PERMITS;
+  }
+
+  /** Who waits for its slots, with what this step was refused. */
+  get #starved(): Starved | undefined {
+    const { row } = this.limitState;
+    const before =
+      row === undefined || row.starved_by === null ? undefined : { by: row.starved_by, since: row.starved_since! };
+    const { claimant } = this.#keys;
+    return this.#refused && !this.#started && claimant !== undefined
+      ? starve(before, claimant, this.#step.now)
+      : before;
+  }
+
+  /** For how long others have waited for slots that the step takes, or waits for. */
+  get othersWaitMs(): number {
+    const { claimant } = this.#keys;
+    if (claimant === undefined || !this.takesSlots || !(this.#refused || this.#started)) return 0;
+    return othersWait(this.#starved, claimant, this.#step.now);
   }
 
   take(charge: Charge): void {
+    this.#started = true;
     this.limitState.take(charge, this.#keys.start, this.takesSlots, this.#keys.ttlMs);
   }
 
@@ -162,6 +193,7 @@ export class SqliteKeys {
   readonly #step: Step;
   readonly #limitStates = new Map<string, SqliteLimitState>();
   readonly #keys = new Map<LimitRule, Map<string | null, SqliteKey>>();
+  readonly claimant: string | undefined;
   /** A start is called within so long, or never, and confirmed; undefined: it is called at once. */
   readonly ttlMs: number | undefined;
   /** Which start of the step is under way. */
@@ -169,8 +201,10 @@ export class SqliteKeys {
   /** The lane that asks, and which limit its head waits for already, if one does. */
   asking: { readonly id: number; readonly by: string | null; readonly since: number } | undefined;
 
-  constructor(step: Step, ttlMs?: number) {
+  /** `claimant`: who takes of them (`limits/starved.ts`); undefined: nothing is taken. */
+  constructor(step: Step, claimant?: string, ttlMs?: number) {
     this.#step = step;
+    this.claimant = claimant;
     this.ttlMs = ttlMs;
   }
 
@@ -182,20 +216,23 @@ export class SqliteKeys {
     return key;
   };
 
-  /** Has a key for all refused a job, with nothing to remember it by? Lanes that one of a group refuses stand at its gate. */
+  /** Has one of them refused something that is not written yet? */
   get areUnmarked(): boolean {
-    return this.#forAll().some((key) => key.isUnmarked);
+    return this.#all().some((key) => key.isUnmarked);
   }
 
-  /** What these keys have refused to jobs is woken up by a release. */
+  /** Writes what they have refused. */
   mark(): void {
-    for (const key of this.#forAll()) key.mark();
+    for (const key of this.#all()) key.mark();
   }
 
-  #forAll(): SqliteKey[] {
-    return Array.from(this.#keys, ([{ byGroup }, own]) => (byGroup ? undefined : own.get(null))).filter(
-      (key) => key !== undefined,
-    );
+  /** For how long others have waited for slots that the step takes, or waits for. */
+  get othersWaitMs(): number {
+    return Math.max(0, ...this.#all().map((key) => key.othersWaitMs));
+  }
+
+  #all(): readonly SqliteKey[] {
+    return Array.from(this.#keys.values(), (groups) => Array.from(groups.values())).flat();
   }
 
   /** Since when the lane that asks waits for this limit. */

@@ -25,10 +25,13 @@ export interface LimitRow {
   readonly forgotten_at: number | null;
   /** 1: something was refused since the latest wake-up: a permit, or of a limit for all a job. Only of limits with slots. */
   readonly awaited: number;
+  /** Who waits for its slots without having any, and since when (`limits/starved.ts`). */
+  readonly starved_by: string | null;
+  readonly starved_since: number | null;
 }
 
 const COLUMNS = `id, name, grp, latest_at, called_at, called_by, called_in, held_until, remaining, remaining_until, failures,
-    open_until, window_ms, used, seen_at, longest, forgotten_at, awaited`;
+    open_until, window_ms, used, seen_at, longest, forgotten_at, awaited, starved_by, starved_since`;
 const FIND = `SELECT ${COLUMNS} FROM sluice_limits WHERE name = ? AND grp = ?`;
 const BY_ID = `SELECT ${COLUMNS} FROM sluice_limits WHERE id = ?`;
 const OPEN = `INSERT INTO sluice_limits (name, grp, longest, prune_at) VALUES (?, ?, ?, ?)

@@ -1,6 +1,7 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import { cancelCharge } from "../../../limits/key-state.ts";
 import { type Charge, mostOf, weighed } from "../../../limits/rule.ts";
+import { PERMITS } from "../../../limits/starved.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
 import { refuseOtherNames } from "../../../storage/stored-rules.ts";
@@ -32,7 +33,7 @@ function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge
   const { name, group, weight, grantTtlMs } = request;
   const rule = step.rules.byName.get(name);
   if (rule === undefined) throw new LimitNotFoundError(name);
-  const key = new SqliteKeys(step, grantTtlMs).key(rule, rule.byGroup ? group : null);
+  const key = new SqliteKeys(step, PERMITS, grantTtlMs).key(rule, rule.byGroup ? group : null);
   return { key, charge: weighed(rule.quota, weight ?? rule.estimate) };
 }
 

@@ -15,17 +15,18 @@ import { type SlotsRow, slotsInUse } from "./slots.ts";
  * notes how they were before (`step.released`), and decides when it ends whether it wakes up workers.
  */
 
-const NAMES = "SELECT id, name, grp, awaited FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
+const NAMES =
+  "SELECT id, name, grp, awaited, starved_by FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
 const FOR_ALL = "SELECT id FROM sluice_limits WHERE name = ? AND grp = '' AND awaited = 1";
 const ANY = "SELECT 1 FROM sluice_slots LIMIT 1";
 const END_ONE_UNSEEN = "DELETE FROM sluice_slots WHERE token = ?";
 const END = `${END_ONE_UNSEEN} RETURNING limit_id, slots, at`;
 const END_MANY_UNSEEN = "DELETE FROM sluice_slots WHERE token IN (SELECT value FROM json_each(?))";
 const END_MANY = `${END_MANY_UNSEEN} RETURNING limit_id, slots, at`;
-const WOKEN = "UPDATE sluice_limits SET awaited = 0 WHERE id = ?";
+const WOKEN = "UPDATE sluice_limits SET awaited = 0, starved_by = NULL, starved_since = NULL WHERE id = ?";
 const SETTLE = "UPDATE sluice_slots SET slots = ? WHERE limit_id = ? AND token = ?";
 
-type Named = Pick<LimitRow, "id" | "name" | "grp" | "awaited">;
+type Named = Pick<LimitRow, "id" | "name" | "grp" | "awaited" | "starved_by">;
 
 /** How it went: well, not well (with these names of the error), or unknown. */
 export type Ending = "well" | readonly string[] | undefined;
@@ -117,7 +118,12 @@ function mayOpen(step: Step, { name, byGroup, weight }: LimitRule, grp: string):
   return (byGroup || weight !== null) && openGates(step, name, grp);
 }
 
-function before(step: Step, rule: LimitRule, { id, grp, awaited }: Named, ended: readonly SlotsRow[]): Released {
+function before(
+  step: Step,
+  rule: LimitRule,
+  { id, grp, awaited, starved_by }: Named,
+  ended: readonly SlotsRow[],
+): Released {
   const openUntil = rule.breaker === null ? null : (limitById(step, id)?.open_until ?? null);
   const { expiresIn, ...inUse } = slotsInUse(step, id, openUntil);
   let { slots, probes } = inUse;
@@ -126,7 +132,7 @@ function before(step: Step, rule: LimitRule, { id, grp, awaited }: Named, ended:
     if (openUntil !== null && one.at >= openUntil) probes += 1;
   }
   const wait = waitFor(step, rule, groupOf(grp), { slots, probes, expiresIn }, openUntil);
-  return { name: rule.name, grp, marked: awaited === 1, wait, available: 0, used: slots };
+  return { name: rule.name, grp, marked: awaited === 1 || starved_by !== null, wait, available: 0, used: slots };
 }
 
 /** More of a window is available, or a hold has ended. */

@@ -7,9 +7,9 @@
 -- are available. How long a refused start has to wait, refusal_wait answers.
 --
 -- rules: those for all (`all_count`), then those by group. grps, lane_keys: groups and keys, as lanes say it. want: so many start at
--- most. ttl: how soon they are called; NULL: at once. now: the time.
+-- most. ttl: how soon they are called; NULL: at once. claimant: who takes of them (limits/starved.ts). now: the time.
 CREATE OR REPLACE FUNCTION {schema}.open_keys(
-  rules {schema}.limit_rule[], all_count integer, grps text[], lane_keys text[], want integer, ttl float8, now float8
+  rules {schema}.limit_rule[], all_count integer, grps text[], lane_keys text[], want integer, ttl float8, claimant text, now float8
 ) RETURNS {schema}.claim_keys
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -25,7 +25,8 @@ BEGIN
         array_agg(k.holds), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed),
         array_agg(coalesce(least(k.max - k.used, k.remaining), 'Infinity')),
         array_agg(coalesce(k.concurrency - k.slots, 'Infinity')), array_agg(coalesce(k.starts, 'Infinity')),
-        array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged), array_agg(k.awaited)
+        array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged), array_agg(k.awaited),
+        array_agg(k.starved), array_agg(k.others)
       INTO keys
       FROM (
         SELECT a.*, l.id, l.longest, greatest(l.newest, l.latest_at) AS latest, u.used, u.used_at,
@@ -43,7 +44,8 @@ BEGIN
           CASE WHEN ttl IS NULL AND (now = l.entry_since OR (a.max > 1000 AND (now - l.entry_since) * 1000 < a.window_ms))
             THEN l.entry END AS entry,
           a.window_ms IS NOT NULL OR l.window_ms IS NOT NULL OR coalesce(l.longest > 0, false) AS logged,
-          coalesce(l.awaited, false) AS awaited
+          coalesce(l.awaited, false) AS awaited, coalesce(l.starved_by IN (claimant, 'several'), claimant IS NULL) AS starved,
+          CASE WHEN l.starved_by <> claimant THEN greatest(1, now - l.starved_since) END AS others
         FROM {schema}.quotas_of(rules, all_count, grps, lane_keys) AS a
           -- One by one: planned while there were few limits, a join would read all of them.
           LEFT JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l ON true

@@ -47,7 +47,7 @@ BEGIN
   slots := CASE WHEN rule.max IS NULL THEN says ELSE 1 END;
   took := greatest(0, {schema}.wall() - arrived);
   keys := {schema}.open_keys(ARRAY[rule], CASE WHEN rule.by_group THEN 0 ELSE 1 END, CASE WHEN rule.by_group THEN ARRAY[coalesce(':' || grp, '')] ELSE '{}' END,
-    '{}', least(1000000000, ceil(weight))::integer, grant_ttl, {schema}.moment());
+    '{}', least(1000000000, ceil(weight))::integer, grant_ttl, 'permits', {schema}.moment());
   now := keys.at;
   IF keys.closed[1] OR weight > keys.weights[1] OR slots > keys.slots[1] OR keys.starts[1] < 1 OR weight > keys.maxima[1]
     OR slots > keys.concurrency[1] THEN
@@ -58,8 +58,8 @@ BEGIN
     wait := greatest(wait, {schema}.heavy_wait(limit_name, state_grp, '-Infinity', 0, 'Infinity', now, false));
   END IF;
   IF wait <> 0 THEN
-    IF keys.holds[1] AND NOT keys.awaited[1] AND NOT dry AND asked IS DISTINCT FROM 0 THEN
-      PERFORM {schema}.await_release(ARRAY[limit_name], state_grp);
+    IF keys.holds[1] AND NOT (keys.awaited[1] AND keys.starved[1]) AND NOT dry AND asked IS DISTINCT FROM 0 THEN
+      PERFORM {schema}.await_release(ARRAY[limit_name], ARRAY[state_grp], 'permits', now);
     END IF;
     RETURN json_build_object('granted', false,
       'retryInMs', CASE WHEN wait > 0 THEN nullif(wait, 'Infinity') END,

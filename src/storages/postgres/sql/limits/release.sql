@@ -341,15 +341,23 @@ $$;
 -- Something was refused under these limits, whose locks are held: slots that are given back wake up what waits (wakes_waiters). Only the
 -- first refusal after a wake-up is written.
 --
--- names: of which limits; state_grp: which state of them.
-CREATE OR REPLACE FUNCTION {schema}.await_release(names text[], state_grp text) RETURNS void
+-- names, grps: of which limits, and which state of each. claimant: who waits for slots, and was given none (limits/starved.ts); NULL: who
+-- waits has some. now: the time.
+CREATE OR REPLACE FUNCTION {schema}.await_release(names text[], grps text[], claimant text, now float8) RETURNS void
 LANGUAGE sql VOLATILE AS $$
-  UPDATE {schema}.limits AS l SET awaited = true WHERE l.name = ANY (names) AND l.grp = state_grp AND NOT l.awaited
+  UPDATE {schema}.limits AS l SET awaited = true,
+    starved_by = CASE WHEN claimant IS NULL THEN l.starved_by WHEN coalesce(l.starved_by, claimant) = claimant THEN claimant ELSE 'several' END,
+    starved_since = CASE WHEN claimant IS NULL OR l.starved_by IN (claimant, 'several') THEN l.starved_since ELSE now END
+  FROM unnest(names, grps) AS w (name, grp)
+    CROSS JOIN LATERAL (SELECT o.id FROM {schema}.limits o WHERE o.name = w.name AND o.grp = w.grp LIMIT 1) s
+  WHERE l.id = s.id AND NOT (l.awaited AND coalesce(l.starved_by IN (claimant, 'several'), claimant IS NULL))
 $$;
 
 -- Does what a step gave back wake up workers and permits that wait (limits/wakes-waiters.ts)? Of what was given back several times the
 -- first is how it was before. What the step has taken again wakes no worker.
-CREATE OR REPLACE FUNCTION {schema}.wakes_waiters(given {schema}.limit_given[], now float8) RETURNS boolean
+--
+-- takes: the claim that gave it back is about to take of it, in another step: those that wait for slots will hardly get them.
+CREATE OR REPLACE FUNCTION {schema}.wakes_waiters(given {schema}.limit_given[], now float8, takes boolean DEFAULT false) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   one {schema}.limit_given;
@@ -382,7 +390,9 @@ BEGIN
     END IF;
     IF earlier THEN
       -- All that wait are woken up, and ask again.
-      UPDATE {schema}.limits AS l SET awaited = false WHERE l.id = one.id AND l.awaited;
+      UPDATE {schema}.limits AS l SET awaited = false, starved_by = CASE WHEN takes THEN l.starved_by END,
+          starved_since = CASE WHEN takes THEN l.starved_since END
+        WHERE l.id = one.id AND (l.awaited OR l.starved_by IS NOT NULL);
       RETURN true;
     END IF;
   END LOOP;

@@ -1,0 +1,124 @@
+import type { ClaimRequest } from "../../storage/job-storage.ts";
+import { equal, ok } from "../expect.ts";
+import { BY, define, rule, take } from "./limit-words.ts";
+import { type Cases, completed, type Scene } from "./scene.ts";
+
+/** A claim, and for how long others have waited for the slots that it takes, or waits for. */
+async function claimed(s: Scene, request: Partial<ClaimRequest>) {
+  const { jobs, othersWaitMs = 0 } = await s.claim(request);
+  return { jobs, othersWaitMs };
+}
+
+/** The only slot of a limit, which a job of type `a` has. */
+async function full(s: Scene, about: Parameters<typeof rule>[2] = {}) {
+  await define(s, rule("k", { concurrency: 1 }, about));
+  await s.addMany(5, { type: "a", group: "g" });
+  await s.addMany(5, { type: "b", group: "g" });
+  const { jobs, othersWaitMs } = await claimed(s, { types: ["a"], max: 1 });
+  equal([jobs.length, othersWaitMs], [1, 0], "the first claim");
+  return jobs[0]!;
+}
+
+/** Settles a job of type `a` and claims the next one in the same step, 300 ms later. */
+async function goesOn(s: Scene, job: Parameters<typeof completed>[0]) {
+  await s.clock.advance(300);
+  return claimed(s, { types: ["a"], max: 1, settle: [completed(job)] });
+}
+
+async function waitsFor(s: Scene, job: Parameters<typeof completed>[0], who: string): Promise<void> {
+  const { jobs, othersWaitMs } = await goesOn(s, job);
+  equal(jobs.length, 1, "how many start");
+  ok(othersWaitMs >= 300 && othersWaitMs < 10_000, `expected that ${who} waits for 300 ms, got ${othersWaitMs}`);
+}
+
+export const othersWait: Cases = {
+  "a claim that takes a slot again says for how long workers for another type have waited for it": async (s) => {
+    const job = await full(s);
+    equal(await claimed(s, { types: ["b"] }), { jobs: [], othersWaitMs: 0 }, "what the other worker gets");
+    await waitsFor(s, job, "a worker for another type");
+  },
+
+  "a claim that takes a slot again says for how long workers of another queue have waited for it": async (s) => {
+    const job = await full(s);
+    await s.add({ queue: "r" });
+    equal(await claimed(s, { queue: "r" }), { jobs: [], othersWaitMs: 0 }, "what the other worker gets");
+    await waitsFor(s, job, "a worker of another queue");
+  },
+
+  "a claim that takes a slot again says for how long a permit has waited for it": async (s) => {
+    const job = await full(s);
+    equal((await take(s, "k")).granted, false, "a permit is granted");
+    await waitsFor(s, job, "a permit");
+  },
+
+  "a claim that takes a slot of a group again says for how long others have waited for it": async (s) => {
+    const job = await full(s, { byGroup: true });
+    equal(await claimed(s, { types: ["b"] }), { jobs: [], othersWaitMs: 0 }, "what the other worker gets");
+    await waitsFor(s, job, "a worker for another type");
+  },
+
+  "a claim that takes a slot of a key again says for how long others have waited for it": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("tenant", "model")));
+    for (const type of ["a", "b"]) await s.addMany(3, { type, keys: { tenant: "x", model: "y" } });
+    const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+    equal(await claimed(s, { types: ["b"] }), { jobs: [], othersWaitMs: 0 }, "what the other worker gets");
+    await waitsFor(s, jobs[0]!, "a worker for another type");
+  },
+
+  "workers for the same types do not wait for each other's slots": async (s) => {
+    const job = await full(s);
+    equal(await claimed(s, { types: ["a"], worker: "other" }), { jobs: [], othersWaitMs: 0 }, "what the other gets");
+    equal((await goesOn(s, job)).othersWaitMs, 0, "for how long others wait");
+  },
+
+  "the order in which a worker names its types does not matter to whom it waits for": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }));
+    await s.addMany(5, { type: "a" });
+    const { jobs } = await claimed(s, { types: ["a", "b"], max: 1 });
+    await claimed(s, { types: ["b", "a"], max: 1 });
+    await s.clock.advance(300);
+    const { othersWaitMs } = await claimed(s, { types: ["a", "b"], max: 1, settle: [completed(jobs[0]!)] });
+    equal(othersWaitMs, 0, "for how long others wait");
+  },
+
+  "a worker that has slots of its own is not one that waits for some": async (s) => {
+    await define(s, rule("k", { concurrency: 2 }));
+    for (const type of ["a", "b"]) await s.addMany(5, { type });
+    const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+    equal((await claimed(s, { types: ["b"], max: 5 })).jobs.length, 1, "how many the other worker starts");
+    equal((await goesOn(s, jobs[0]!)).othersWaitMs, 0, "for how long others wait");
+  },
+
+  "a claim for no jobs, which only looks, waits for no slot": async (s) => {
+    const job = await full(s);
+    equal(await claimed(s, { types: ["b"], max: 0 }), { jobs: [], othersWaitMs: 0 }, "what it gets");
+    equal((await goesOn(s, job)).othersWaitMs, 0, "for how long others wait");
+  },
+
+  "others that were woken up by a release wait anew": async (s) => {
+    const job = await full(s);
+    await claimed(s, { types: ["b"] });
+    await s.clock.advance(300);
+    await s.settle(completed(job));
+    const { jobs, othersWaitMs } = await claimed(s, { types: ["a"], max: 1 });
+    equal([jobs.length, othersWaitMs], [1, 0], "a claim after the release");
+    await claimed(s, { types: ["b"] });
+    await waitsFor(s, jobs[0]!, "a worker for another type");
+  },
+
+  "a worker that waits is told of others that wait beside it": async (s) => {
+    await full(s);
+    await claimed(s, { types: ["b"] });
+    await s.clock.advance(50);
+    const { jobs, othersWaitMs } = await claimed(s, { types: ["a"] });
+    equal([jobs.length, othersWaitMs > 0], [0, true], "a claim in vain, and whether others wait");
+  },
+
+  "jobs under windows alone wait for no turn": async (s) => {
+    await define(s, rule("k", { max: 1, windowMs: 100 }));
+    for (const type of ["a", "b"]) await s.addMany(5, { type });
+    const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+    await claimed(s, { types: ["b"] });
+    equal((await goesOn(s, jobs[0]!)).othersWaitMs, 0, "for how long others wait");
+  },
+};
