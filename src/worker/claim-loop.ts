@@ -117,6 +117,12 @@ export class ClaimLoop {
     const settle = outcomes.take();
     if (outcomes.size > 0) sleep.signal();
     if (plan.free + plan.prefetch === 0) return this.#settleOnly(settle);
+    if (settle.length > 0 && this.#wakeUpTime.handsOver) {
+      // A claim in the same step would take the slots again that are released, and those that wait would never have one.
+      await this.#settleOnly(settle);
+      this.#wakeUpTime.handedOver(clock.now());
+      return;
+    }
     this.#wakeUpTime.claims(now);
     const asked = markOf(clock);
     const claim = await this.#claim(plan, settle);

@@ -4,6 +4,12 @@ import type { Claim } from "../storage/job-storage.ts";
 const FIRST_BACKOFF_MS = 25;
 /** … up to this: with the sweeps, that is one call a second. */
 const LONGEST_BACKOFF_MS = 1_250;
+/** When others have waited for so long for slots that a worker has, it leaves them those that it releases next. */
+const TURN_MS = 250;
+/** It leaves them for so long. All that wait are woken up by the release; one that has started something just now claims as late, too. */
+const HAND_OVER_MS = 20;
+/** One that has started nothing for so long claims at once. In between it claims the sooner the longer it has waited. */
+const LONG_WAIT_MS = 5_000;
 /** A worker that waits for a release claims again after this, in case no wake-up ever comes. */
 const RELEASE_POLL_MS = 30_000;
 
@@ -25,6 +31,14 @@ export class WakeUpTime {
   #peekAt = 0;
   #lingerUntil: number | undefined;
   #backlog = false;
+  /** For so long others have waited for the slots of a limit that this worker takes or waits for; 0: none do. */
+  #othersWaitMs = 0;
+  /** The wake-up that came is one for others as well. */
+  #yields = false;
+  /** The latest answer with jobs. */
+  #servedAt = Number.NEGATIVE_INFINITY;
+  /** Slots that were released are left to others until then. */
+  #leftUntil = 0;
 
   /** `lingerMs`: how long to wait for a batch to fill. */
   constructor(lingerMs: number) {
@@ -42,6 +56,7 @@ export class WakeUpTime {
 
   /** Something may start that could not before. It counts until the next claim begins. */
   wakeUp(): void {
+    if (!this.#woken) this.#yields = this.#othersWaitMs > 0;
     this.#woken = true;
   }
 
@@ -51,10 +66,27 @@ export class WakeUpTime {
     return this.#lingerUntil === undefined || now < this.#lingerUntil;
   }
 
+  /** Is it the turn of others to take the slots of jobs that have ended? */
+  get handsOver(): boolean {
+    return this.#othersWaitMs >= TURN_MS;
+  }
+
+  /** Slots were released, and no claim followed: the worker claims a little later. */
+  handedOver(now: number): void {
+    this.#othersWaitMs = 0;
+    this.#blockedUntil = 0;
+    this.#leftUntil = this.#nextAt = now + HAND_OVER_MS;
+  }
+
   /** May the worker claim now? While a limit blocks, only after a wake-up or at the computed instant. */
   mayClaim(now: number): boolean {
+    if (this.#yields) {
+      this.#yields = false;
+      const waited = Math.min(1, (now - this.#servedAt) / LONG_WAIT_MS);
+      this.#leftUntil = Math.max(this.#leftUntil, now + HAND_OVER_MS * (1 - waited));
+    }
     const wokenAt = this.#woken ? this.#claimedByWakeUpAt + this.#backoffMs : Number.POSITIVE_INFINITY;
-    const waitsUntil = Math.max(this.#lingerUntil ?? 0, Math.min(this.#blockedUntil, wokenAt));
+    const waitsUntil = Math.max(this.#leftUntil, this.#lingerUntil ?? 0, Math.min(this.#blockedUntil, wokenAt));
     if (now >= waitsUntil) {
       this.#byWakeUp = now < this.#blockedUntil;
       return true;
@@ -78,7 +110,10 @@ export class WakeUpTime {
   }
 
   /** Takes the answer to a claim of `max`. */
-  answered({ jobs, more, nextInMs, blockedBy }: Claim, max: number, lingers: boolean, now: number): void {
+  answered(claim: Claim, max: number, lingers: boolean, now: number): void {
+    const { jobs, more, nextInMs, blockedBy, othersWaitMs = 0 } = claim;
+    this.#othersWaitMs = othersWaitMs;
+    if (jobs.length > 0) this.#servedAt = now;
     this.#nextAt = nextInMs === null ? Number.POSITIVE_INFINITY : now + nextInMs;
     if (max > 0) {
       this.#lingerUntil = undefined;

@@ -97,6 +97,51 @@ describe("the wake-up time of a worker", () => {
     expect(wakeUpTime.nextAt).toBe(225);
   });
 
+  it("a worker leaves slots to others that have waited for a quarter of a second, and claims 20 ms later whatever wakes it up", () => {
+    const wakeUpTime = new WakeUpTime(0);
+    wakeUpTime.answered({ ...GOT, blockedBy: "gpu", othersWaitMs: 249 }, 1, false, 1_000);
+    expect(wakeUpTime.handsOver).toBe(false);
+    wakeUpTime.answered({ ...GOT, blockedBy: "gpu", othersWaitMs: 250 }, 1, false, 1_010);
+    expect(wakeUpTime.handsOver).toBe(true);
+    wakeUpTime.handedOver(1_020);
+    expect([wakeUpTime.handsOver, wakeUpTime.nextAt]).toEqual([false, 1_040]);
+    wakeUpTime.wakeUp();
+    expect([wakeUpTime.mayClaim(1_039), wakeUpTime.nextAt]).toEqual([false, 1_040]);
+    expect(wakeUpTime.mayClaim(1_040)).toBe(true);
+  });
+
+  it.each([
+    [0, 20],
+    [1_250, 15],
+    [4_750, 1],
+    [5_000, 0],
+    [60_000, 0],
+  ])(
+    "of workers that wait for slots, one that started something %i ms ago claims %i ms after a wake-up",
+    (ago, after) => {
+      const wakeUpTime = new WakeUpTime(0);
+      wakeUpTime.answered(GOT, 1, false, 0);
+      wakeUpTime.answered({ ...blocked(null), othersWaitMs: 1 }, 1, false, ago);
+      wakeUpTime.wakeUp();
+      expect(wakeUpTime.mayClaim(ago)).toBe(after === 0);
+      // Other wake-ups do not put it off.
+      for (let i = 1; i < after; i++) {
+        wakeUpTime.wakeUp();
+        expect(wakeUpTime.mayClaim(ago + i)).toBe(false);
+      }
+      wakeUpTime.wakeUp();
+      expect(wakeUpTime.mayClaim(ago + after)).toBe(true);
+    },
+  );
+
+  it("a worker that waits for slots alone claims at once after a wake-up, whenever it started something", () => {
+    const wakeUpTime = new WakeUpTime(0);
+    wakeUpTime.answered(GOT, 1, false, 0);
+    wakeUpTime.answered(blocked(null), 1, false, 10);
+    wakeUpTime.wakeUp();
+    expect(wakeUpTime.mayClaim(11)).toBe(true);
+  });
+
   it("a worker that waits for a release claims every 30 s", () => {
     const wakeUpTime = new WakeUpTime(0);
     expect(claimsOf(wakeUpTime, blocked(null), 100_000, () => {})).toEqual([0, 30_000, 60_000, 90_000]);
