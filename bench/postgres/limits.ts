@@ -13,15 +13,15 @@ import { TABLES } from "./sluice.ts";
 interface Case {
   readonly name: string;
   readonly limits: number;
-  /** Does the worker take jobs ahead where it may? */
-  readonly ahead: boolean;
+  /** Does the worker prefetch jobs where it may? */
+  readonly prefetch: boolean;
 }
 
-const UNLIMITED: Case = { name: "no limits", limits: 0, ahead: true };
+const UNLIMITED: Case = { name: "no limits", limits: 0, prefetch: true };
 /** As jobs under limits are claimed: to start at once. */
-const AT_ONCE: Case = { name: "no limits, nothing taken ahead", limits: 0, ahead: false };
-const THREE: Case = { name: "3 limits", limits: 3, ahead: true };
-const CASES = [UNLIMITED, AT_ONCE, THREE, { name: "10 limits", limits: 10, ahead: true }];
+const AT_ONCE: Case = { name: "no limits, nothing prefetched", limits: 0, prefetch: false };
+const THREE: Case = { name: "3 limits", limits: 3, prefetch: true };
+const CASES = [UNLIMITED, AT_ONCE, THREE, { name: "10 limits", limits: 10, prefetch: true }];
 const FILL = 1_000;
 /** Warmed up also in a first look: what runs first would look slower than what it is compared with. */
 const ROUNDS = { rounds: quick ? 2 : 5 };
@@ -29,7 +29,7 @@ const ROUNDS = { rounds: quick ? 2 : 5 };
 /** So many limits keep that much of the speed, with so many jobs at a time. */
 const GOAL = { concurrency: 100, share: 0.8 };
 
-function under({ name, limits: count, ahead }: Case, jobs: number, concurrency: number): Contender<number> {
+function under({ name, limits: count, prefetch }: Case, jobs: number, concurrency: number): Contender<number> {
   return {
     name,
     role: "sluice",
@@ -47,7 +47,7 @@ function under({ name, limits: count, ahead }: Case, jobs: number, concurrency: 
         }
         await tables.analyze();
         const limits = wideLimits(count);
-        const worker = new Worker("bench", async () => {}, { storage, concurrency, limits, ahead });
+        const worker = new Worker("bench", async () => {}, { storage, concurrency, limits, prefetch });
         await worker.start();
         const begin = performance.now();
         await worker.onIdle();
@@ -71,7 +71,7 @@ async function compare(jobs: number, concurrency: number): Promise<Answer> {
   const atOnce = sharesOf(AT_ONCE);
   const goal = shares[CASES.indexOf(THREE)]!;
   return {
-    columns: ["limits", "jobs/s", "lowest to highest", "of unlimited", "of nothing taken ahead"],
+    columns: ["limits", "jobs/s", "lowest to highest", "of unlimited", "of nothing prefetched"],
     lines: measured.map(({ name, figures }, i) => [
       name,
       thousands(median(figures)),
@@ -99,7 +99,7 @@ function rowFor(jobs: number, concurrency: number): Row {
     compares:
       `${thousands(jobs)} jobs that do nothing wait; a worker with concurrency ${concurrency} starts in the process that added ` +
       "them, under limits that all apply to all of them and never refuse. Until all are settled. Jobs under limits are " +
-      "claimed to start at once; without limits some are taken ahead, unless the worker is told not to. Three limits are two " +
+      "claimed to start at once; without limits some are prefetched, unless the worker is told not to. Three limits are two " +
       `windows and one of concurrency; ten are six and four.${concurrency === GOAL.concurrency ? "" : " No goal; for comparison."}`,
     measure: () => compare(size(jobs), concurrency),
   };

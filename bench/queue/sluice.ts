@@ -8,13 +8,13 @@ class SluiceQueue implements Bench {
   readonly #storage: JobStorage;
   readonly #queue: Queue<Jobs>;
   readonly #concurrency: number;
-  readonly #ahead: boolean;
+  readonly #prefetch: boolean;
   #worker: Worker | undefined;
 
-  constructor(storage: JobStorage, concurrency: number, ahead = true) {
+  constructor(storage: JobStorage, concurrency: number, prefetch = true) {
     this.#storage = storage;
     this.#concurrency = concurrency;
-    this.#ahead = ahead;
+    this.#prefetch = prefetch;
     this.#queue = new Queue<Jobs>("bench", { storage });
   }
 
@@ -44,7 +44,7 @@ class SluiceQueue implements Bench {
   }
 
   #work(handle: (data: Data) => void): void {
-    const options = { storage: this.#storage, concurrency: this.#concurrency, ahead: this.#ahead };
+    const options = { storage: this.#storage, concurrency: this.#concurrency, prefetch: this.#prefetch };
     this.#worker = new Worker("bench", async ({ data }: { data: Data }) => handle(data), options);
   }
 }
@@ -61,7 +61,7 @@ export const onSqlite: QueueContender = {
 
 /** The same with a transaction for as many jobs as run at the same time, as the driver by hand has it. */
 export const onSqliteAlike: QueueContender = {
-  name: "sluice on SqliteStorage, ahead: false",
+  name: "sluice on SqliteStorage, prefetch: false",
   role: "aside",
   note: "claims only what can run, as the driver by hand",
   async create(file, concurrency) {

@@ -172,7 +172,7 @@ export interface ClaimRequest {
    * first time and may be tried again, since an attempt may be spent on them before they start. A storage need not prefetch
    * any. Default 0.
    */
-  readonly ahead?: number | undefined;
+  readonly prefetch?: number | undefined;
   /**
    * The most bytes of data of all jobs together; one job is returned in any case. Data is measured as the storage keeps it: in bytes of
    * UTF-8, or in characters. Default: 4 MiB (`STEP_BYTES`).

@@ -154,7 +154,7 @@ export class ClaimLoop {
    */
   #prefetchCount(free: number): number {
     const { isRunning, admission, settings, inFlight } = this.#parts;
-    if (!isRunning() || !admission.open || !settings.ahead) return 0;
+    if (!isRunning() || !admission.open || !settings.prefetch) return 0;
     const wanted = inFlight.prefetchSize();
     const { prefetched } = inFlight;
     if (free === 0 && (!this.#gotPrefetched || 2 * prefetched > wanted)) return 0;
@@ -188,7 +188,7 @@ export class ClaimLoop {
       queue,
       worker: id,
       max,
-      ahead: prefetch,
+      prefetch,
       maxBytes: size.bytes,
       types,
       leaseMs: settings.lease,

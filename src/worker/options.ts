@@ -81,7 +81,7 @@ export interface CommonWorkerOptions {
    * need not wait for a round trip each. Default true; with false a job is claimed only when it can run, and the next one starts
    * only when the end of the one before is written.
    */
-  readonly ahead?: boolean | undefined;
+  readonly prefetch?: boolean | undefined;
   /** Starts by itself. Default true; with false, call `start()`. */
   readonly autostart?: boolean | undefined;
   /**
@@ -205,7 +205,7 @@ const RULES = {
   onLimitChange: optional(fn),
   lease: optional(lease, 30_000),
   batch: optional(batch),
-  ahead: optional(boolean, true),
+  prefetch: optional(boolean, true),
   autostart: optional(boolean, true),
   defaults: optional(timeouts),
   backoffs: optional(backoffs, new Map<string, BackoffStrategy>()),

@@ -23,7 +23,7 @@ class GenerousStorage extends MemoryStorage {
   override async claim(request: ClaimRequest): Promise<Claim> {
     this.requests.push(request);
     this.outcomes.push(...request.settle);
-    const claim = await super.claim({ ...request, max: request.max + (request.ahead ?? 0) });
+    const claim = await super.claim({ ...request, max: request.max + (request.prefetch ?? 0) });
     this.gave.push(claim.jobs.length);
     return claim;
   }
@@ -191,14 +191,14 @@ describe("prefetched jobs", () => {
   it.each<[string, Partial<WorkerOptions>]>([
     ["under a limiter", { limiter: { max: 1_000, duration: "1s" } }],
     ["with a limiter of its own", { limiter: new ConcurrencyLimiter(5) }],
-    ["with the option `ahead: false`", { ahead: false }],
+    ["with the option `prefetch: false`", { prefetch: false }],
   ])("a worker prefetches nothing %s", async (_, options) => {
     const house = open();
     const { seen, handler } = timed(house, () => 1);
     await house.queue.addBulk(many(100));
     const { worker } = work(house, handler, options);
     await until(house, () => seen.ran.length === 100);
-    expect(house.storage.requests.filter(({ ahead }) => (ahead ?? 0) > 0)).toEqual([]);
+    expect(house.storage.requests.filter(({ prefetch }) => (prefetch ?? 0) > 0)).toEqual([]);
     await Promise.all([worker.stop(), house.clock.advance(1)]);
   });
 });
@@ -240,7 +240,7 @@ describe("jobs that have a free slot", () => {
     await house.queue.addBulk(many(400));
     const claim = house.storage.claim.bind(house.storage);
     house.storage.claim = async (request) => {
-      const answer = await claim({ ...request, ahead: 400 });
+      const answer = await claim({ ...request, prefetch: 400 });
       return { ...answer, jobs: answer.jobs.map((job) => Object.assign({}, job, { data: "no JSON" })) };
     };
     const { worker, errors } = work(house, async () => {});

@@ -65,7 +65,7 @@ export const claiming: Cases = {
     s,
   ) => {
     const ids = await s.add({}, {}, { maxAttempts: 1 }, {}, {}, {});
-    const { jobs, more } = await s.claim({ max: 1, ahead: 3 });
+    const { jobs, more } = await s.claim({ max: 1, prefetch: 3 });
     const possible = ids.filter((id) => id !== ids[2]);
     ok(jobs.length >= 1 && jobs.length <= 4, `expected from 1 to 4 jobs, got ${jobs.length}`);
     equal(
@@ -81,8 +81,8 @@ export const claiming: Cases = {
   "no job under a limit is prefetched": async (s) => {
     await s.add({}, {}, {});
     const limits = [{ key: "k", max: 10, windowMs: 1_000 }];
-    equal((await s.claim({ max: 1, ahead: 2, limits })).jobs.length, 1, "how many were claimed");
-    equal((await s.claim({ max: 0, ahead: 2, limits })).jobs.length, 0, "how many were claimed without a free hand");
+    equal((await s.claim({ max: 1, prefetch: 2, limits })).jobs.length, 1, "how many were claimed");
+    equal((await s.claim({ max: 0, prefetch: 2, limits })).jobs.length, 0, "how many were claimed without a free hand");
   },
 
   "a claim settles first, and answers with the outcomes that were stale": async (s) => {

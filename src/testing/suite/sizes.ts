@@ -72,7 +72,7 @@ export const sizes: Cases = {
 
   "prefetched jobs count among the bytes": async (s) => {
     const ids = await s.addMany(6, HUNDRED);
-    const found = await rounds(s, { max: 1, ahead: 9, maxBytes: 250 });
+    const found = await rounds(s, { max: 1, prefetch: 9, maxBytes: 250 });
     equal(found.flat(), ids, "all of them, in order");
     ok(
       found.every((round) => round.length <= 2),

@@ -144,7 +144,7 @@ class Player {
         queue: "q",
         worker: "w",
         max,
-        ahead: 2,
+        prefetch: 2,
         types,
         lease_ms: 600_000,
         claimant: claimantOf({ queue: "q", types, max }),

@@ -5,7 +5,7 @@
 
 -- Settles, then takes jobs and charges their limits, together.
 --
--- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan, claimant} (jobs/claim.ts); claim: a
+-- request: {claim, queue, worker, max, prefetch, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan, claimant} (jobs/claim.ts); claim: a
 -- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
 -- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
 -- is confirmed first (limits/starts.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
@@ -41,7 +41,7 @@ BEGIN
   SELECT r.*, arrived, NOT again AND NOT pg_try_advisory_xact_lock(r.claim),
     pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL
   INTO q FROM json_to_record(request) AS r (claim bigint, queue text,
-      worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
+      worker text, max integer, prefetch integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
       tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json, claimant text);
   IF again THEN
     -- A sweep that has begun with these jobs is waited for, and a later one passes over them: each is active below, or gets its attempt
@@ -191,7 +191,7 @@ BEGIN
     FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker;
     IF jobs IS NOT NULL THEN
       q.max := 0;
-      q.ahead := 0;
+      q.prefetch := 0;
     END IF;
   END IF;
 

@@ -257,8 +257,8 @@ $$;
 -- A claim that needs no lanes: no job waits in a group, and all jobs that it may take run under the same limits, or under none, and
 -- count for one under each of them. The locks of all names in `rules` are held.
 --
--- q, sign: what it was asked for, and what it saw first; head_type is NULL where that need not be so any more. Jobs ahead of those that
--- start at once are taken only without limits, and only such as are tried for the first time and may be again. types: those that it
+-- q, sign: what it was asked for, and what it saw first; head_type is NULL where that need not be so any more. Jobs are
+-- prefetched only without limits, and only such as are tried for the first time and may be again. types: those that it
 -- takes; decided: these run under `rules`, and others may not (claim.sql: way_of). now: the time. Answers with the jobs that have started,
 -- in order (NULL: none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted
 -- from `at`); published: events were written.
@@ -270,7 +270,7 @@ DECLARE
   -- So soon it is worth looking for a job that another transaction has locked.
   soon_ms CONSTANT float8 := 100;
   max integer := least(q.max, 10000);
-  ahead integer := greatest(0, least(coalesce(q.ahead, 0), 10000 - max));
+  prefetch integer := greatest(0, least(coalesce(q.prefetch, 0), 10000 - max));
   limited boolean := cardinality(rules) > 0;
   first_only boolean := coalesce(cardinality(types) = 1 AND types[1] = sign.head_type, false);
   opened {schema}.opened_claim;
@@ -293,17 +293,17 @@ BEGIN
     keys := {schema}.open_keys(rules, cardinality(rules), '{}', '{}', max, q.grant_ttl, q.claimant, now);
     now := keys.at;
     max := least(max, {schema}.available_starts(keys));
-    ahead := 0;
+    prefetch := 0;
   END IF;
   IF cardinality(types) > 0 THEN
-    IF max + ahead > 0 THEN
+    IF max + prefetch > 0 THEN
       IF first_only THEN
         picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
-          max + ahead, now);
+          max + prefetch, now);
       ELSE
-        picked := {schema}.pick_open(q.queue, types, max + ahead, sign.has_cursors, now);
+        picked := {schema}.pick_open(q.queue, types, max + prefetch, sign.has_cursors, now);
       END IF;
-      busy := cardinality(picked) < max + ahead;
+      busy := cardinality(picked) < max + prefetch;
       IF cardinality(picked) > 0 THEN
         IF limited THEN
           -- Read before the time of the starts: a request that seems to have come later than it did does no harm.

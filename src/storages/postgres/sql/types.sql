@@ -95,7 +95,7 @@ CREATE TYPE {schema}.claim_request AS (
   queue text,
   worker text,
   max integer,
-  ahead integer,
+  prefetch integer,
   bytes float8,
   types text[],
   lease_ms float8,

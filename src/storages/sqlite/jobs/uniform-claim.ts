@@ -39,17 +39,17 @@ export function claimUniform(
   const limits = new UniformLimits(step, rules, request);
   limits.prepare();
   const max = request.max > 0 && !types.paused ? Math.min(request.max, limits.available) : 0;
-  const ahead = types.paused || rules.length > 0 ? 0 : (request.ahead ?? 0);
+  const prefetch = types.paused || rules.length > 0 ? 0 : (request.prefetch ?? 0);
   const after = (waits: boolean) => {
     const found = wakeUpOf(step, request, types, limits, waits);
     limits.mark();
     return { ...found, ...waitOfOthers(limits.othersWaitMs) };
   };
-  if (max + ahead === 0) return { jobs: [], ...after(types.anyWaits) };
+  if (max + prefetch === 0) return { jobs: [], ...after(types.anyWaits) };
   // One more than starts, to see whether anything is left.
-  const units = types.units(max + 1, max + ahead + 1);
+  const units = types.units(max + 1, max + prefetch + 1);
   // Groups take turns when jobs start: nothing is prefetched then. Without groups the first units have most of the jobs.
-  const want = units.every(({ lanes: [lane] }) => lane!.group === "") ? max + ahead : max;
+  const want = units.every(({ lanes: [lane] }) => lane!.group === "") ? max + prefetch : max;
   const wanted = { max, most: want, maxBytes: request.maxBytes ?? STEP_BYTES };
   const served = units.length === 0 || want === 0 ? [] : nextJobs(step, types, units, wanted);
   const dealt = deal(served);
@@ -75,7 +75,7 @@ export function glanceUniform(
   const limits = new UniformLimits(step, rules, request);
   if (limits.unprepared) return undefined;
   const waits = types.anyWaits || isDue(step, request, types);
-  const prefetches = rules.length === 0 && (request.ahead ?? 0) > 0;
+  const prefetches = rules.length === 0 && (request.prefetch ?? 0) > 0;
   if (waits && (prefetches || (request.max > 0 && limits.available > 0))) return undefined;
   const found = wakeUpOf(step, request, types, limits, waits);
   return limits.areUnmarked ? undefined : { jobs: [], ...found, ...waitOfOthers(limits.othersWaitMs) };

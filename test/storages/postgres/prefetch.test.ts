@@ -4,35 +4,35 @@ import { emptyStorages, newJob, rule } from "./support.ts";
 
 const ids = (claim: { readonly jobs: readonly { readonly id: string }[] }) => claim.jobs.map(({ id }) => id);
 
-describe("a claim takes jobs ahead, where no limit holds them", () => {
+describe("a claim prefetches jobs that run under no limit", () => {
   const open = emptyStorages();
   const five = ["a", "b", "c", "d", "e"];
 
   test("beside those that start at once, in the same order", async () => {
     const { storage } = await open();
     await storage.add(five.map((id) => newJob({ id })));
-    const claim = await storage.claim(anything({ max: 1, ahead: 3 }));
+    const claim = await storage.claim(anything({ max: 1, prefetch: 3 }));
     expect(ids(claim)).toEqual(["a", "b", "c", "d"]);
     expect(claim.more).toBe(true);
     const tokens = claim.jobs.map(({ token }) => token);
     expect(tokens).toEqual(tokens.toSorted((a, b) => a - b));
-    const rest = await storage.claim(anything({ max: 0, ahead: 3 }));
+    const rest = await storage.claim(anything({ max: 0, prefetch: 3 }));
     expect([ids(rest), rest.more, rest.nextInMs]).toEqual([["e"], false, null]);
   });
 
   test("of several types as well", async () => {
     const { storage } = await open();
     await storage.add(five.map((id, i) => newJob({ id, type: i % 2 === 0 ? "t" : "u", priority: i })));
-    expect(ids(await storage.claim(anything({ max: 1, ahead: 2 })))).toEqual(["e", "d", "c"]);
-    expect(ids(await storage.claim(anything({ max: 1, ahead: 2, types: ["t", "u"] })))).toEqual(["b", "a"]);
+    expect(ids(await storage.claim(anything({ max: 1, prefetch: 2 })))).toEqual(["e", "d", "c"]);
+    expect(ids(await storage.claim(anything({ max: 1, prefetch: 2, types: ["t", "u"] })))).toEqual(["b", "a"]);
   });
 
   test("but only what is tried for the first time, and may be tried again", async () => {
     const { storage } = await open();
     await storage.add(five.map((id, i) => newJob({ id, maxAttempts: i % 2 === 0 ? 1 : 3 })));
-    const first = await storage.claim(anything({ max: 1, ahead: 9 }));
+    const first = await storage.claim(anything({ max: 1, prefetch: 9 }));
     expect([ids(first), first.more]).toEqual([["a", "b", "d"], true]);
-    const none = await storage.claim(anything({ max: 0, ahead: 9 }));
+    const none = await storage.claim(anything({ max: 0, prefetch: 9 }));
     expect([ids(none), none.more, none.nextInMs]).toEqual([[], true, 0]);
     expect((await storage.find(["c"]))[0]).toMatchObject({ state: "waiting", attempt: 0, token: 0 });
     // One that was given back has its attempt again.
@@ -46,7 +46,7 @@ describe("a claim takes jobs ahead, where no limit holds them", () => {
             : { id, token, to: "back", inMs: 0, held: false, hold: null, unstarted: true, error: null },
         ),
     );
-    expect(ids(await storage.claim(anything({ max: 0, ahead: 9 })))).toEqual(["d"]);
+    expect(ids(await storage.claim(anything({ max: 0, prefetch: 9 })))).toEqual(["d"]);
     const last = await storage.claim(anything());
     expect([ids(last), last.more]).toEqual([["b", "c", "e"], false]);
   });
@@ -55,23 +55,23 @@ describe("a claim takes jobs ahead, where no limit holds them", () => {
     const { storage } = await open();
     await storage.add(five.map((id) => newJob({ id })));
     const brought = await storage.claim(
-      anything({ max: 1, ahead: 3, limits: [{ key: "own", max: 100, windowMs: 1_000 }] }),
+      anything({ max: 1, prefetch: 3, limits: [{ key: "own", max: 100, windowMs: 1_000 }] }),
     );
     expect([ids(brought), brought.more]).toEqual([["a"], true]);
     await storage.limits.define([rule("some", { max: 100, windowMs: 1_000 }, { types: ["t"] })]);
-    const uniform = await storage.claim(anything({ max: 1, ahead: 3 }));
+    const uniform = await storage.claim(anything({ max: 1, prefetch: 3 }));
     expect([ids(uniform), uniform.more]).toEqual([["b"], true]);
     await storage.add([newJob({ id: "f", type: "u" })]);
-    expect(ids(await storage.claim(anything({ max: 1, ahead: 3 })))).toEqual(["c"]);
+    expect(ids(await storage.claim(anything({ max: 1, prefetch: 3 })))).toEqual(["c"]);
     await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true, types: ["t"] })]);
-    expect(ids(await storage.claim(anything({ max: 1, ahead: 3, types: ["t"] })))).toEqual(["d"]);
+    expect(ids(await storage.claim(anything({ max: 1, prefetch: 3, types: ["t"] })))).toEqual(["d"]);
     // Another type is under none of them.
-    expect(ids(await storage.claim(anything({ max: 0, ahead: 3, types: ["u"] })))).toEqual(["f"]);
+    expect(ids(await storage.claim(anything({ max: 0, prefetch: 3, types: ["u"] })))).toEqual(["f"]);
   });
 
   test("not among groups", async () => {
     const { storage } = await open();
     await storage.add(five.map((id) => newJob({ id, group: "g" })));
-    expect(ids(await storage.claim(anything({ max: 1, ahead: 3 })))).toEqual(["a"]);
+    expect(ids(await storage.claim(anything({ max: 1, prefetch: 3 })))).toEqual(["a"]);
   });
 });
