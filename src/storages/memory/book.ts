@@ -341,9 +341,11 @@ export class Book {
 
   /** The lane is about to have another first job, or none: other lanes may have waited only because of the one before. */
   #lookBehind(lane: Lane): void {
+    const { heavy } = lane;
     this.heavy.drop(lane);
     const { key, isOpen } = lane.gate!;
-    if (key !== undefined && !isOpen) this.gates.openAll(key);
+    // The gate of a heavy head may be open again, and those of lanes behind it closed.
+    if (key !== undefined && (!isOpen || heavy !== undefined)) this.gates.openAll(key);
   }
 
   #forget(job: StoredJob): void {

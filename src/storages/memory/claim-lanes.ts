@@ -41,7 +41,7 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 
   start(lane: Lane, charges: readonly KeyCharge[]): void {
-    if (lane.heavy !== undefined) this.#unreserved.add(lane.heavy.by);
+    this.#endReservation(lane);
     const { book, request, now, started } = this.#step;
     const turns = turnsOf(lane, this.#asked);
     const job = book.start(lane, turns, this.#shareOf(lane), request.worker, request.leaseMs, now);
@@ -75,16 +75,15 @@ export class MemoryLanes implements LaneSource<Lane> {
     const { book, lines } = this.#step;
     let own = false;
     for (const limitState of this.#unreserved) {
-      for (const { line } of book.gates.openAll(limitState)) {
-        book.freed.noteRule();
-        own ||= lines.has(line);
-      }
+      // The step may have opened their gates before: workers have to look again all the same.
+      if (book.gates.has(limitState)) book.freed.noteRule();
+      for (const { line } of book.gates.openAll(limitState)) own ||= lines.has(line);
     }
     this.#unreserved.clear();
     return own;
   }
 
-  /** Another key refuses the head, or it waits only for other heads: it reserves nothing any more. */
+  /** The head starts, another key refuses it, or it waits only for other heads: it reserves nothing any more. */
   #endReservation(lane: Lane): void {
     if (lane.heavy === undefined) return;
     this.#unreserved.add(lane.heavy.by);

@@ -300,4 +300,28 @@ export const heavyHeads: Cases = {
     await s.settle(completed(job!));
     equal(await s.claimIds(LIGHT), [late], "what starts");
   },
+
+  "a heavy head that fits and is cancelled keeps no other job waiting": async (s) => {
+    await define(s, rule("k", window(2, 1_000), { weight: "n" }));
+    await s.add({ ...light(1), id: "first" }, { ...light(1), id: "second" });
+    const { jobs } = await s.claim({ max: 1 });
+    const [id] = await s.add({ ...heavy(2), queue: "r" });
+    equal(await count(s, { queue: "r" }), 0, "the heavy one");
+    equal(await said(s), blocked(1_000), "behind it");
+    await s.settle(back(jobs[0]!, { unstarted: true }));
+    equal(await said(s), blocked(100), "when it fits");
+    await s.storage.change({ action: "cancel", queue: "r", ids: [id!] });
+    equal(await s.claimIds(), ["first", "second"], "when it is cancelled");
+  },
+
+  "a heavy head that takes what its claim returns wakes up workers that waited behind it": async (s) => {
+    await define(s, rule("k", { concurrency: 4 }, { weight: "n" }));
+    await s.add({ ...heavy(3), queue: "r" }, { ...heavy(3), queue: "r" });
+    const first = await s.claimOne({ queue: "r" });
+    const late = await s.addOne(light(1));
+    equal(await said(s), blocked(null), "behind the heavy one");
+    const step = () => s.claim({ queue: "r", settle: [completed(first)] });
+    ok(await s.wakes(step, { mayStart: true, quietFirst: true }), "expected a wake-up when the heavy one starts");
+    equal(await s.claimIds(), [late], "beside the heavy one");
+  },
 };
