@@ -1,6 +1,6 @@
 import type { ClaimRequest } from "../../storage/job-storage.ts";
 import { equal, ok } from "../expect.ts";
-import { BY, define, rule, take } from "./limit-words.ts";
+import { BY, change, define, rule, take, window } from "./limit-words.ts";
 import { type Cases, completed, type Scene } from "./scene.ts";
 
 /** A claim, and for how long others have waited for the slots that it takes, or waits for. */
@@ -29,6 +29,20 @@ async function waitsFor(s: Scene, job: Parameters<typeof completed>[0], who: str
   const { jobs, othersWaitMs } = await goesOn(s, job);
   equal(jobs.length, 1, "how many start");
   ok(othersWaitMs >= 300 && othersWaitMs < 10_000, `expected that ${who} waits for 300 ms, got ${othersWaitMs}`);
+}
+
+/** A worker starts a job of type `a` where slots are free, and ends it: others wait for none after that. */
+async function endsTheWait(s: Scene, afterMs = 300): Promise<void> {
+  const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+  equal(jobs.length, 1, "how many start");
+  await s.clock.advance(afterMs);
+  await s.settle(completed(jobs[0]!));
+  const next = await claimed(s, { types: ["a"], max: 1 });
+  equal(
+    [next.jobs.length, next.othersWaitMs],
+    [1, 0],
+    "how many start after the release, and for how long others wait",
+  );
 }
 
 export const othersWait: Cases = {
@@ -112,6 +126,45 @@ export const othersWait: Cases = {
     await s.clock.advance(50);
     const { jobs, othersWaitMs } = await claimed(s, { types: ["a"] });
     equal([jobs.length, othersWaitMs > 0], [0, true], "a claim in vain, and whether others wait");
+  },
+
+  "a release where slots are free ends the wait of others that a pause refused": async (s) => {
+    await define(s, rule("k", { concurrency: 5 }));
+    await change(s, "k", { paused: true });
+    for (const type of ["a", "b"]) await s.addMany(5, { type });
+    equal((await claimed(s, { types: ["b"] })).jobs.length, 0, "how many start under a paused limit");
+    await change(s, "k", { paused: false });
+    await endsTheWait(s);
+  },
+
+  "a release where slots are free ends the wait of others that a window refused": async (s) => {
+    await define(s, rule("k", { concurrency: 5, ...window(1, 100) }));
+    for (const type of ["a", "b"]) await s.addMany(5, { type });
+    const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+    equal((await claimed(s, { types: ["b"] })).jobs.length, 0, "how many start under a full window");
+    await s.settle(completed(jobs[0]!));
+    await s.clock.advance(200);
+    await endsTheWait(s, 200);
+  },
+
+  "a release where nothing waits any more ends the wait of others for slots of a group": async (s) => {
+    const job = await full(s, { byGroup: true });
+    const [id] = await s.addMany(1, { type: "other", group: "g" });
+    equal((await claimed(s, { types: ["other"] })).jobs.length, 0, "how many the other worker starts");
+    await s.storage.change({ action: "cancel", queue: "q", ids: [id!] });
+    await s.clock.advance(300);
+    await s.settle(completed(job));
+    equal((await claimed(s, { types: ["a"], max: 1 })).othersWaitMs, 0, "for how long others wait");
+  },
+
+  "one release for several groups ends the wait of others for all of them": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
+    for (const group of ["g", "h"]) for (const type of ["a", "b"]) await s.addMany(3, { type, group });
+    const { jobs } = await claimed(s, { types: ["a"], max: 2 });
+    equal([jobs.length, (await claimed(s, { types: ["b"], max: 2 })).jobs.length], [2, 0], "how many start");
+    await s.clock.advance(300);
+    await s.settle(...jobs.map((job) => completed(job)));
+    equal((await claimed(s, { types: ["a"], max: 2 })).othersWaitMs, 0, "for how long others wait");
   },
 
   "jobs under windows alone wait for no turn": async (s) => {

@@ -51,10 +51,12 @@ export class Freed {
     let wakes = this.#ruleFreed;
     this.#ruleFreed = false;
     for (const [limitState, before] of this.#before) {
-      if (wakes) break;
+      if (wakes && limitState.starved === undefined) continue;
       const rule = inForce(limitState.name) ?? before.rule;
-      wakes = wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time));
-      if (wakes) limitState.wokeUp();
+      if (wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time))) {
+        wakes = true;
+        limitState.wokeUp();
+      } else if (before.wait === 0) limitState.starved = undefined;
     }
     this.#before.clear();
     return wakes;

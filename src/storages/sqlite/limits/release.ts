@@ -24,6 +24,8 @@ const END = `${END_ONE_UNSEEN} RETURNING limit_id, slots, at`;
 const END_MANY_UNSEEN = "DELETE FROM sluice_slots WHERE token IN (SELECT value FROM json_each(?))";
 const END_MANY = `${END_MANY_UNSEEN} RETURNING limit_id, slots, at`;
 const WOKEN = "UPDATE sluice_limits SET awaited = 0, starved_by = NULL, starved_since = NULL WHERE id = ?";
+const UNSTARVED =
+  "UPDATE sluice_limits SET starved_by = NULL, starved_since = NULL WHERE id = ? AND starved_by IS NOT NULL";
 const SETTLE = "UPDATE sluice_slots SET slots = ? WHERE limit_id = ? AND token = ?";
 
 type Named = Pick<LimitRow, "id" | "name" | "grp" | "awaited" | "starved_by">;
@@ -99,8 +101,8 @@ export function release(step: Step, ended: readonly SlotsRow[]): void {
     const rule = step.rules.byName.get(name);
     if (rule === undefined) continue;
     for (const state of states) {
-      const { id, grp, awaited } = state;
-      const waits = mayOpen(step, rule, grp) || awaited === 1;
+      const { id, grp, awaited, starved_by: starvedBy } = state;
+      const waits = mayOpen(step, rule, grp) || awaited === 1 || starvedBy !== null;
       if (waits && !step.released.has(id)) step.released.set(id, before(step, rule, state, own.get(id)!));
     }
   }
@@ -144,13 +146,13 @@ export function windowFreed(step: Step, { name, grp }: Pick<LimitRow, "name" | "
 
 /** The step ends: does what it released wake up workers, and permits that wait? All of them ask again. */
 export function wakeReleased(step: Step): void {
-  if (step.wakesAll) return;
   for (const [id, released] of step.released) {
     const rule = step.rules.byName.get(released.name);
-    if (rule === undefined || !wakesWaiters(rule, released, () => availabilityOf(step, rule, id, released))) continue;
-    step.wakesAll = true;
-    if (released.marked) step.sql(WOKEN).run(id);
-    return;
+    if (rule === undefined || (step.wakesAll && !released.marked)) continue;
+    if (wakesWaiters(rule, released, () => availabilityOf(step, rule, id, released))) {
+      step.wakesAll = true;
+      if (released.marked) step.sql(WOKEN).run(id);
+    } else if (released.marked && released.wait === 0) step.sql(UNSTARVED).run(id);
   }
 }
 

@@ -127,9 +127,12 @@ BEGIN
   END IF;
   -- Where nothing was refused or it was available before, more of it matters only to jobs that need more than one, or wait in a lane.
   IF (seen.rule).probes IS NULL AND (seen.rule).weight IS NULL AND NOT (seen.rule).by_group
-    AND (NOT (seen.kept).awaited OR (seen.rule).concurrency IS NULL
+    AND (NOT ((seen.kept).awaited OR (seen.kept).starved_by IS NOT NULL) OR (seen.rule).concurrency IS NULL
       OR (seen.kept).held + slots + coalesce(seen.permits, 0) + 1 <= (seen.rule).concurrency)
   THEN
+    IF (seen.kept).starved_by IS NOT NULL THEN
+      PERFORM {schema}.end_starving(id);
+    END IF;
     RETURN '{}';
   END IF;
   given := {schema}.release_slots(seen.kept, seen.rule, slots, ats, now);
@@ -143,8 +146,8 @@ END
 $$;
 
 -- So many slots of a limit have been given back, that were held since these instants: lanes that waited for them may look
--- again at once. Answers with how long one more had to wait for them before, for wakes_waiters; empty: nothing waits for them. What jobs
--- hold is written already.
+-- again at once. Answers with how long one more had to wait for them before, for wakes_waiters; empty: nothing waits for them; slots NULL:
+-- what waits was woken up already, and it is only noted that it starves. What jobs hold is written already.
 CREATE OR REPLACE FUNCTION {schema}.release_slots(
   kept {schema}.limits, rule {schema}.limit_rule, slots float8, ats float8[], now float8
 ) RETURNS {schema}.limit_given[]
@@ -166,7 +169,7 @@ BEGIN
   IF rule.by_group OR rule.weight IS NOT NULL THEN
     awaited := {schema}.unblock_lanes(rule.name, ARRAY[kept.grp], now) OR awaited;
   END IF;
-  IF NOT awaited THEN
+  IF NOT awaited AND kept.starved_by IS NULL THEN
     RETURN '{}';
   END IF;
   held := {schema}.held_of(kept.id, kept.held, open_until, now);
@@ -185,7 +188,13 @@ BEGIN
   END IF;
   -- Where it was available, more of it matters only to jobs that need more than one.
   IF given.wait = 0 AND rule.weight IS NULL THEN
+    IF kept.starved_by IS NOT NULL THEN
+      PERFORM {schema}.end_starving(kept.id);
+    END IF;
     RETURN '{}';
+  END IF;
+  IF NOT awaited AND rule.weight IS NULL THEN
+    given.slots := NULL;
   END IF;
   RETURN ARRAY[given];
 END
@@ -353,6 +362,12 @@ LANGUAGE sql VOLATILE AS $$
   WHERE l.id = s.id AND NOT (l.awaited AND coalesce(l.starved_by IN (claimant, 'several'), claimant IS NULL))
 $$;
 
+-- A slot of this limit was free before others were given back: what was refused before waits for none any more.
+CREATE OR REPLACE FUNCTION {schema}.end_starving(id bigint) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  UPDATE {schema}.limits AS l SET starved_by = NULL, starved_since = NULL WHERE l.id = end_starving.id
+$$;
+
 -- Does what a step gave back wake up workers and permits that wait (limits/wakes-waiters.ts)? Of what was given back several times the
 -- first is how it was before. What the step has taken again wakes no worker.
 --
@@ -365,6 +380,7 @@ DECLARE
   kept record;
   judged bigint[] := '{}';
   earlier boolean;
+  wakes boolean := false;
 BEGIN
   IF coalesce(cardinality(given), 0) = 0 THEN
     RETURN false;
@@ -381,9 +397,10 @@ BEGIN
     CONTINUE WHEN rule.name IS NULL;
     -- Where one more fitted before, it matters only to heavier starts. These have to look after every change.
     CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
-    SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
+    SELECT greatest(now, l.newest, l.latest_at) AS at, l.starved_by, l.held + coalesce((
         SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
       INTO kept FROM {schema}.limits l WHERE l.id = one.id;
+    CONTINUE WHEN wakes AND kept.starved_by IS NULL;
     earlier := rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots;
     IF earlier IS NOT TRUE AND one.wait <> 0 THEN
       earlier := {schema}.refusal_wait(rule, one.grp, 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait;
@@ -393,10 +410,10 @@ BEGIN
       UPDATE {schema}.limits AS l SET awaited = false, starved_by = CASE WHEN takes THEN l.starved_by END,
           starved_since = CASE WHEN takes THEN l.starved_since END
         WHERE l.id = one.id AND (l.awaited OR l.starved_by IS NOT NULL);
-      RETURN true;
+      wakes := wakes OR one.slots IS NOT NULL;
     END IF;
   END LOOP;
-  RETURN false;
+  RETURN wakes;
 END
 $$;
 
