@@ -2,7 +2,7 @@ import type { JobRecord } from "../../../core/job.ts";
 import type { Grant } from "../../../storage/grants.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { neverFits } from "../../../storage/stored-rules.ts";
-import { openBehind } from "../limits/gates.ts";
+import { isAnyBehind, openBehind } from "../limits/gates.ts";
 import { grantOf } from "../limits/grants.ts";
 import { chargeStarts } from "../limits/job-charges.ts";
 import type { Step } from "../step.ts";
@@ -127,10 +127,9 @@ function letOthersLook(
   { name, grp }: { readonly name: string; readonly grp: string },
   plan: ClaimLanes,
 ): void {
-  for (const other of openBehind(step, name, grp)) {
-    step.wakesAll = true;
-    plan.othersMayLook ||= plan.takes(other);
-  }
+  // The step may have opened their gates before: workers have to look again all the same.
+  if (isAnyBehind(step, name, grp)) step.wakesAll = true;
+  for (const other of openBehind(step, name, grp)) plan.othersMayLook ||= plan.takes(other);
 }
 
 /** That is no attempt. */

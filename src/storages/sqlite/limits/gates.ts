@@ -21,6 +21,8 @@ const OPEN = `UPDATE sluice_gates SET until = iif(front = 0, NULL, min(until, ?)
 const ANY = "SELECT 1 FROM sluice_gates WHERE name = ? AND grp = ? LIMIT 1";
 const OPEN_BEHIND = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND grp = ? AND front = 0 AND ${CLOSED}
   RETURNING queue, type`;
+const BEHIND = `SELECT 1 FROM sluice_gates AS gate WHERE name = ? AND grp = ? AND front = 0
+  AND EXISTS (SELECT 1 FROM sluice_lanes WHERE sluice_lanes.gate = gate.id AND waiting > 0) LIMIT 1`;
 const OPEN_ALL = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND ${CLOSED}`;
 const DUE = `SELECT id FROM sluice_gates WHERE queue = ? AND type = ? AND ${CLOSED} AND until <= ? ORDER BY until LIMIT +?`;
 const OPEN_DUE = "UPDATE sluice_gates SET until = NULL WHERE id IN (SELECT value FROM json_each(?))";
@@ -77,6 +79,10 @@ export function openGates(step: Step, name: string, grp: string): boolean {
 export function openBehind(step: Step, name: string, grp: string): readonly OfType[] {
   return step.sql(OPEN_BEHIND).all(name, grp) as OfType[];
 }
+
+/** Do lanes stand at a gate of this state? */
+export const isAnyBehind = (step: Step, name: string, grp: string): boolean =>
+  step.sql(BEHIND).get(name, grp) !== undefined;
 
 /** Of which queue and type. */
 export interface OfType {
