@@ -233,9 +233,9 @@ export interface Claim {
   /** The limit that blocks a due job, if one does; of several, the one that is available first. */
   readonly blockedBy: string | null;
   /**
-   * For so long others have waited for slots of limits that this claim takes or waits for: workers that ask for other types or another
-   * queue, or permits. Workers leave each other a turn (`worker/wake-up-time.ts`): who settles and claims in one step would take the
-   * same slots for ever. 0: none wait.
+   * For so long others have waited for slots that the jobs of this claim take; if it starts none, for slots that it waits for as well.
+   * Others are workers that ask for other types or another queue, and permits. Workers leave each other a turn (`worker/wake-up-time.ts`):
+   * one that settles and claims in one step would take the same slots for ever. Left out or 0: none wait.
    */
   readonly othersWaitMs?: number | undefined;
   /** The grant to confirm: for starts that count under windows or spacing, of a claim with `grantTtlMs`. */

@@ -116,8 +116,9 @@ export class ClaimLoop {
     }
     const settle = outcomes.take();
     if (outcomes.size > 0) sleep.signal();
+    const most = this.#wakeUpTime.mostAfter(settle, now);
     if (plan.free + plan.prefetch === 0) return this.#settleOnly(settle);
-    if (settle.length > 0 && this.#wakeUpTime.handsOver) {
+    if (most === 0) {
       // A claim in the same step would take the slots again that are released, and those that wait would never have one.
       await this.#settleOnly(settle);
       this.#wakeUpTime.handedOver(clock.now());
@@ -125,7 +126,7 @@ export class ClaimLoop {
     }
     this.#wakeUpTime.claims(now);
     const asked = markOf(clock);
-    const claim = await this.#claim(plan, settle);
+    const claim = await this.#claim({ ...plan, max: Math.min(plan.max, most) }, settle);
     // `nextInMs` counts from here: calling handlers takes time.
     const answeredAt = clock.now();
     const grants = admission.use(claim.jobs.length);

@@ -1,4 +1,4 @@
-import type { Claim } from "../storage/job-storage.ts";
+import type { Claim, Lease } from "../storage/job-storage.ts";
 
 /** After a claim that a wake-up caused and that got nothing, the next such claim waits so long, doubled each time … */
 const FIRST_BACKOFF_MS = 25;
@@ -37,8 +37,14 @@ export class WakeUpTime {
   #yields = false;
   /** The latest answer with jobs. */
   #servedAt = Number.NEGATIVE_INFINITY;
+  /** The jobs that took slots for which others waited, by their tokens; and since when others had waited. */
+  readonly #wanted = new Map<number, number>();
   /** Slots that were released are left to others until then. */
+  #handsOverUntil = 0;
+  /** No claim before that. */
   #leftUntil = 0;
+  /** The latest claim was refused until a release. */
+  #awaitsRelease = false;
 
   /** `lingerMs`: how long to wait for a batch to fill. */
   constructor(lingerMs: number) {
@@ -60,22 +66,39 @@ export class WakeUpTime {
     this.#woken = true;
   }
 
-  /** Is it better to wait for a batch to fill? Not while more than enough is waiting anyway. */
+  /** Is it better to wait for a batch to fill? Not while more than enough is waiting anyway, or others may take the slots meanwhile. */
   lingers(now: number): boolean {
-    if (this.#lingerMs === 0 || this.#backlog) return false;
+    if (this.#lingerMs === 0 || this.#backlog || this.#awaitsRelease) return false;
     return this.#lingerUntil === undefined || now < this.#lingerUntil;
   }
 
-  /** Is it the turn of others to take the slots of jobs that have ended? */
-  get handsOver(): boolean {
-    return this.#othersWaitMs >= TURN_MS;
+  /**
+   * These leases are about to end: how many jobs may a claim start in the same step? 0: it is the turn of others to take what is released.
+   * While they come for it, jobs whose slots they want are followed by as many others, and nothing takes what was left to them.
+   */
+  mostAfter(leases: readonly Lease[], now: number): number {
+    if (leases.length === 0 || (this.#wanted.size === 0 && now >= this.#handsOverUntil))
+      return Number.POSITIVE_INFINITY;
+    let wanted = 0;
+    let since = Number.POSITIVE_INFINITY;
+    for (const { token } of leases) {
+      const own = this.#wanted.get(token);
+      if (own === undefined) continue;
+      this.#wanted.delete(token);
+      wanted += 1;
+      since = Math.min(since, own);
+    }
+    if (now < this.#handsOverUntil) return wanted === leases.length ? wanted : 0;
+    return now - since >= TURN_MS ? 0 : Number.POSITIVE_INFINITY;
   }
 
   /** Slots were released, and no claim followed: the worker claims a little later. */
   handedOver(now: number): void {
     this.#othersWaitMs = 0;
     this.#blockedUntil = 0;
-    this.#leftUntil = this.#nextAt = now + HAND_OVER_MS;
+    // Other jobs that end meanwhile do not put it off.
+    if (now >= this.#handsOverUntil) this.#handsOverUntil = now + HAND_OVER_MS;
+    this.#leftUntil = this.#nextAt = this.#handsOverUntil;
   }
 
   /** May the worker claim now? While a limit blocks, only after a wake-up or at the computed instant. */
@@ -113,6 +136,9 @@ export class WakeUpTime {
   answered(claim: Claim, max: number, lingers: boolean, now: number): void {
     const { jobs, more, nextInMs, blockedBy, othersWaitMs = 0 } = claim;
     this.#othersWaitMs = othersWaitMs;
+    if (othersWaitMs > 0) for (const { token } of jobs) this.#wanted.set(token, now - othersWaitMs);
+    // Leases that were lost are not settled.
+    else if (jobs.length === 0 && blockedBy === null) this.#wanted.clear();
     if (jobs.length > 0) this.#servedAt = now;
     this.#nextAt = nextInMs === null ? Number.POSITIVE_INFINITY : now + nextInMs;
     if (max > 0) {
@@ -124,7 +150,10 @@ export class WakeUpTime {
       this.#nextAt = this.#lingerUntil;
     }
     const blocked = blockedBy !== null && !more;
+    this.#awaitsRelease = blocked && nextInMs === null;
     if (blocked && this.#nextAt === Number.POSITIVE_INFINITY) this.#nextAt = now + RELEASE_POLL_MS;
+    // A claim that only looked has not asked for a slot.
+    if (this.#awaitsRelease && lingers) this.#nextAt = now;
     this.#blockedUntil = blocked ? this.#nextAt : 0;
     if (jobs.length > 0) this.#backoffMs = 0;
     else if (this.#byWakeUp) this.#backoffMs = Math.min(LONGEST_BACKOFF_MS, 2 * this.#backoffMs || FIRST_BACKOFF_MS);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defineLimits } from "../../src/index.ts";
+import { defineLimits, Worker } from "../../src/index.ts";
 import { sharedLimiter } from "../../src/limiter/shared/shared-limiter.ts";
 import { type House, HOUSES, many, work } from "./support.ts";
 
@@ -44,7 +44,88 @@ async function contend(house: House, slots: number, types: readonly string[], ca
   return counts;
 }
 
+/** A worker for `a` and `c`, of which only `a` is under the limit; another one for `b`, which is, comes half a second later. */
+async function contendMixed(house: House, ms: Record<string, number>, concurrency: number, forMs: number) {
+  const { clock, queue } = house;
+  const counts: Counts = { a: 0, b: 0, c: 0 };
+  const pass = (type: string) => () => {
+    counts[type]! += 1;
+    return new Promise<void>((done) => clock.after(ms[type]!, done));
+  };
+  const limits = defineLimits({ gpu: { concurrency: 1, types: ["a", "b"] } });
+  for (const type of ["a", "b", "c"]) await queue.addBulk(many(5_000, type));
+  const first = work(house, { a: pass("a"), c: pass("c") }, { limits, concurrency });
+  await clock.advance(500);
+  const alone = { ...counts };
+  const second = work(house, { b: pass("b") }, { limits, concurrency: 5 });
+  await clock.advance(forMs);
+  const after = { ...counts };
+  const stopped = Promise.all([first.worker.stop(), second.worker.stop()]);
+  await clock.advance(ms["a"]! + 1_000);
+  await stopped;
+  expect([...first.errors, ...second.errors]).toEqual([]);
+  return { alone, after };
+}
+
 describe.each(HOUSES)("$name", ({ open }) => {
+  it("a worker leaves its slot to others although its jobs without limits end just before it is released", async () => {
+    const { after } = await contendMixed(open(), { a: 10, b: 10, c: 9 }, 2, 3_000);
+    expect(after["b"]).toBeGreaterThan(30);
+  });
+
+  it("a worker whose slot is in use for long goes on with its jobs without limits while others wait", async () => {
+    const { alone, after } = await contendMixed(open(), { a: 20_000, b: 10, c: 10 }, 5, 3_000);
+    expect(after["a"]).toBe(1);
+    expect(after["c"]! - alone["c"]!).toBeGreaterThan(0.85 * 6 * alone["c"]!);
+  });
+
+  it("a worker whose jobs of several groups end one after the other leaves others the slot of the group that they wait for", async () => {
+    const house = open();
+    const { clock, queue } = house;
+    const counts: Counts = { a: 0, b: 0 };
+    const pass = (type: string) => () => {
+      counts[type]! += 1;
+      return new Promise<void>((done) => clock.after(100, done));
+    };
+    const limits = defineLimits({ gpu: { concurrency: 1, by: "group" } });
+    const groups = ["g", "h", "i", "j"];
+    await queue.addBulk(
+      Array.from({ length: 400 }, (_, i) => ({ type: "a", data: i, options: { group: groups[i % 4] } })),
+    );
+    await queue.addBulk(many(100, "b", { group: "h" }));
+    const first = work(house, { a: pass("a") }, { limits, concurrency: 10 });
+    await clock.advance(100);
+    const second = work(house, { b: pass("b") }, { limits });
+    await clock.advance(5_000);
+    expect(counts["b"]).toBeGreaterThan(10);
+    const stopped = Promise.all([first.worker.stop(), second.worker.stop()]);
+    await clock.advance(1_000);
+    await stopped;
+    expect([...first.errors, ...second.errors]).toEqual([]);
+  });
+
+  it("a worker that waits for its batches to fill gets slots that another one would take again for ever", async () => {
+    const house = open();
+    const { clock, queue } = house;
+    const counts: Counts = { a: 0, b: 0 };
+    const pass = (type: string) => () => {
+      counts[type]! += 1;
+      return new Promise<void>((done) => clock.after(JOB_MS, done));
+    };
+    const limits = defineLimits({ gpu: { concurrency: 1, all: true } });
+    for (const type of ["a", "b"]) await queue.addBulk(many(400, type));
+    const first = work(house, { a: pass("a") }, { limits });
+    await clock.advance(100);
+    const batch = { size: 2, linger: 50 };
+    const second = new Worker("q", { b: pass("b") }, { storage: house.storage, clock, limits, batch });
+    await clock.advance(3_000);
+    expect([counts["a"]! > 100, counts["b"]! > 3]).toEqual([true, true]);
+    const stopped = Promise.all([first.worker.stop(), second.stop()]);
+    await clock.advance(1_000);
+    await stopped;
+    expect(first.errors).toEqual([]);
+  });
+
   it.each([1, 2, 4])(
     "workers for three types share %i slots of one limit, and leave none of them unused",
     async (slots) => {

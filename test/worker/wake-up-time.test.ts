@@ -97,17 +97,29 @@ describe("the wake-up time of a worker", () => {
     expect(wakeUpTime.nextAt).toBe(225);
   });
 
-  it("a worker leaves slots to others that have waited for a quarter of a second, and claims 20 ms later whatever wakes it up", () => {
+  it("a worker leaves the slot of a job to others that have waited for a quarter of a second, and claims 20 ms later whatever happens", () => {
     const wakeUpTime = new WakeUpTime(0);
-    wakeUpTime.answered({ ...GOT, blockedBy: "gpu", othersWaitMs: 249 }, 1, false, 1_000);
-    expect(wakeUpTime.handsOver).toBe(false);
-    wakeUpTime.answered({ ...GOT, blockedBy: "gpu", othersWaitMs: 250 }, 1, false, 1_010);
-    expect(wakeUpTime.handsOver).toBe(true);
-    wakeUpTime.handedOver(1_020);
-    expect([wakeUpTime.handsOver, wakeUpTime.nextAt]).toEqual([false, 1_040]);
+    const job = (token: number) => ({ id: String(token), token }) as JobRecord;
+    const any = Number.POSITIVE_INFINITY;
+    wakeUpTime.answered({ ...NOTHING, jobs: [job(1)], blockedBy: "gpu", othersWaitMs: 1 }, 1, false, 1_000);
+    wakeUpTime.answered({ ...NOTHING, jobs: [job(2), job(3)], blockedBy: "gpu", othersWaitMs: 250 }, 1, false, 1_010);
+    wakeUpTime.answered({ ...NOTHING, jobs: [job(4), job(5)] }, 1, false, 1_020);
+    expect(wakeUpTime.mostAfter([], 5_000)).toBe(any);
+    expect(wakeUpTime.mostAfter([job(4)], 5_000)).toBe(any);
+    // Others have waited for 249 ms.
+    expect(wakeUpTime.mostAfter([job(1)], 1_248)).toBe(any);
+    expect(wakeUpTime.mostAfter([job(2)], 1_248)).toBe(0);
+    wakeUpTime.handedOver(1_250);
+    expect(wakeUpTime.nextAt).toBe(1_270);
     wakeUpTime.wakeUp();
-    expect([wakeUpTime.mayClaim(1_039), wakeUpTime.nextAt]).toEqual([false, 1_040]);
-    expect(wakeUpTime.mayClaim(1_040)).toBe(true);
+    expect([wakeUpTime.mayClaim(1_269), wakeUpTime.nextAt]).toEqual([false, 1_270]);
+    // Jobs that end meanwhile are followed by others in their own slots, and take nothing of that.
+    expect(wakeUpTime.mostAfter([job(3)], 1_255)).toBe(1);
+    expect(wakeUpTime.mostAfter([job(5)], 1_260)).toBe(0);
+    wakeUpTime.handedOver(1_260);
+    expect(wakeUpTime.nextAt).toBe(1_270);
+    expect(wakeUpTime.mayClaim(1_270)).toBe(true);
+    expect(wakeUpTime.mostAfter([job(6)], 1_270)).toBe(any);
   });
 
   it.each([

@@ -116,7 +116,7 @@ export function starve(step: ClaimStep): void {
   if (claimant === undefined) return;
   for (const limitState of step.full) {
     limitState.starve(claimant, step.time);
-    noteOthers(step, limitState);
+    if (step.started.length === 0) noteOthers(step, limitState);
   }
 }
 

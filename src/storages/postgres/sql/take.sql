@@ -495,7 +495,6 @@ BEGIN
         done.starved_names := done.starved_names || rule.name;
         done.starved_grps := done.starved_grps || keys.grps[keeper];
       END IF;
-      done.others := greatest(done.others, keys.others[keeper]);
     ELSE
       l_stuck[lane] := true;
       again := true;

@@ -135,10 +135,10 @@ export class SqliteKey implements LimitKey, InspectedKey {
       : before;
   }
 
-  /** For how long others have waited for slots that the step takes, or waits for. */
+  /** For how long others have waited for slots that the step takes, or waits for if it starts nothing. */
   get othersWaitMs(): number {
-    const { claimant } = this.#keys;
-    if (claimant === undefined || !this.takesSlots || !(this.#refused || this.#started)) return 0;
+    const { claimant, start } = this.#keys;
+    if (claimant === undefined || !this.takesSlots || !(this.#started || (this.#refused && start === 1))) return 0;
     return othersWait(this.#starved, claimant, this.#step.now);
   }
 
@@ -226,7 +226,7 @@ export class SqliteKeys {
     for (const key of this.#all()) key.mark();
   }
 
-  /** For how long others have waited for slots that the step takes, or waits for. */
+  /** For how long others have waited for slots that the step takes, or waits for if it starts nothing. */
   get othersWaitMs(): number {
     return Math.max(0, ...this.#all().map((key) => key.othersWaitMs));
   }
