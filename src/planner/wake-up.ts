@@ -36,7 +36,9 @@ export function wakeUpOf(
     // The instant of a gate has come, and too many others came before it in this step.
     if (by !== null && wait <= 0) more = true;
     const waits = by !== null || own <= 0;
-    const blocker = waits && general.by !== null && general.wait >= own ? labelOfKey(general.by) : by;
+    // The key of such a gate is not known to refuse anything any more.
+    const gate = own > 0 ? by : null;
+    const blocker = waits && general.by !== null && general.wait >= own ? labelOfKey(general.by) : gate;
     if (blocker !== null && (blockedBy === null || wait < nextIn)) blockedBy = blocker;
     nextIn = Math.min(nextIn, wait);
   }

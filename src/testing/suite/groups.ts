@@ -137,6 +137,16 @@ export const groups: Cases = {
     equal(await groupsOf(s), "a", "without the limit");
   },
 
+  "a claim that starts nothing does not name a limit whose hold of the group is over": async (s) => {
+    await define(s, rule("k", window(5, 1_000), { byGroup: true }));
+    await s.add({ group: "a", priority: 1 }, { group: "a" });
+    await change(s, "k", { holdMs: 500, group: "a" });
+    equal(await said(s), blocked(500, "k[a]"), "while the group is held");
+    await s.clock.advance(500);
+    equal(await said(s, { max: 0 }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "at the instant");
+    equal(await said(s), { count: 2, more: false, nextInMs: null, blockedBy: null }, "the next claim");
+  },
+
   "a group whose jobs have gone blocks no other group": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     const [, first] = await s.add(...of("aa"));
