@@ -48,6 +48,8 @@ export class ClaimKey implements LimitKey {
   readonly #simple: boolean;
   /** Under a simple key: how many more starts fit. Undefined: not computed yet. */
   #available: number | undefined;
+  /** Under a simple key where none fits: the wait. The claim charges nothing under it any more, so it stays the same. */
+  #wait: Wait | undefined;
   #shared: Charged | undefined;
   /** It took slots of the limit, or was refused any. */
   #noted = false;
@@ -66,8 +68,12 @@ export class ClaimKey implements LimitKey {
 
   wait(charge: Charge, priority?: number): Wait {
     const key = this.#key;
-    if (this.#simple && (this.#available ??= availableOf(key)) > 0) return 0;
+    if (this.#simple) {
+      if ((this.#available ??= availableOf(key)) > 0) return 0;
+      if (this.#wait !== undefined) return this.#wait;
+    }
     const { wait } = decideFor(key, charge);
+    if (this.#simple) this.#wait = wait;
     if (key.limitState === undefined) return wait;
     if (wait !== 0) {
       key.limitState.awaited = true;
