@@ -1,4 +1,4 @@
-import pg from "pg";
+import type pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Passage, Proxy } from "../../../chaos/conductor/proxy.ts";
 import { startPostgres } from "../../../scripts/postgres-server.ts";
@@ -384,14 +384,13 @@ describe("a synchronous standby that does not answer", () => {
   /** A server of its own whose commits can be made to wait. */
   async function standingServer() {
     const server = await startPostgres();
-    const admin = new pg.Pool({ connectionString: server.url, max: 2 });
+    const admin = poolOf(server.url, { max: 2 });
     const set = async (names: string) => {
       await admin.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
       await admin.query("SELECT pg_reload_conf()");
     };
     onTestFinished(async () => {
       await set("");
-      await admin.end();
       await server.stop();
     });
     const waiting = async () =>
