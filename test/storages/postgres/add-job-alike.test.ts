@@ -115,7 +115,7 @@ function both({ pool, storage, clock }: EmptyStorage): Both {
   };
 }
 
-/** The id, or undefined where it was refused for what was given. */
+/** The id, or undefined where the options were refused. */
 async function taken(adding: Promise<string>): Promise<string | undefined> {
   return adding.catch((error: { readonly code?: string }) => {
     if (error.code === "SLUICE_OPTIONS" || error.code === "22023") return undefined;
@@ -126,7 +126,7 @@ async function taken(adding: Promise<string>): Promise<string | undefined> {
 describe("queue.add and the function add_job", () => {
   const open = emptyStorages();
 
-  test("know each other's payloads", async () => {
+  test("a payload of one is recognised by the other", async () => {
     const scene = await open();
     await scene.storage.setup();
     const { queue, sql } = both(scene);
@@ -138,7 +138,7 @@ describe("queue.add and the function add_job", () => {
     }
   });
 
-  test("know each other's payloads whatever the session says about numbers", async () => {
+  test("a payload of one is recognised by the other, whatever the session sets for numbers", async () => {
     const { pool, storage, clock } = await open();
     const { id } = await new Queue("q", { storage, clock }).add("t", 0.1 + 0.2, { idempotencyKey: "k" });
     const client = await pool.connect();
@@ -154,7 +154,7 @@ describe("queue.add and the function add_job", () => {
     }
   });
 
-  test("take and refuse the same options, and keep the same of them", async () => {
+  test("both accept and refuse the same options, and store the same of them", async () => {
     const scene = await open();
     await scene.storage.setup();
     const { queue, sql, storage } = both(scene);
@@ -173,7 +173,7 @@ describe("queue.add and the function add_job", () => {
     expect(unlike).toEqual([]);
   });
 
-  test("take and refuse the same names and data", async () => {
+  test("both accept and refuse the same names and data", async () => {
     const scene = await open();
     await scene.storage.setup();
     const { queue, sql } = both(scene);

@@ -3,14 +3,14 @@ import { Queue } from "../../../src/index.ts";
 import type { JobRecord } from "../../../src/core/job.ts";
 import { emptyStorages, rule, type EmptyStorage } from "./support.ts";
 
-/** Calls the function as psql would, and answers with the job that there is then. */
+/** Calls the function as psql would, and returns the job that is stored then. */
 async function addJob({ pool, storage }: EmptyStorage, ...args: readonly unknown[]): Promise<JobRecord> {
-  const marks = args.map((_, i) => `$${i + 1}`).join(", ");
-  const { rows } = await pool.query<{ id: string }>(`SELECT sluice.add_job(${marks}) AS id`, [...args]);
+  const placeholders = args.map((_, i) => `$${i + 1}`).join(", ");
+  const { rows } = await pool.query<{ id: string }>(`SELECT sluice.add_job(${placeholders}) AS id`, [...args]);
   return (await storage.find([rows[0]!.id]))[0]!;
 }
 
-/** What the function says when it refuses. */
+/** The error message of a call that is refused. */
 async function refusal(scene: EmptyStorage, ...args: readonly unknown[]): Promise<{ code: string; message: string }> {
   try {
     await addJob(scene, ...args);
@@ -196,7 +196,7 @@ describe("the function add_job", () => {
     expect((await scene.storage.overview("q"))[0]?.counts.waiting).toBe(1);
   });
 
-  test("from a trigger: the job comes and goes with the transaction, and wakes who waits", async () => {
+  test("a job that a trigger adds comes and goes with the transaction, and wakes up waiting workers", async () => {
     const scene = await open();
     await scene.storage.setup();
     const { pool, storage, clock } = scene;
@@ -210,7 +210,7 @@ describe("the function add_job", () => {
       END $$;
       CREATE TRIGGER ordered AFTER INSERT ON public.orders FOR EACH ROW EXECUTE FUNCTION public.ordered()`);
     const woken: boolean[] = [];
-    storage.subscribe({ queue: "q", wake: (news) => woken.push(news) });
+    storage.subscribe({ queue: "q", wake: (mayStart) => woken.push(mayStart) });
     await clock.advance(0);
     const client = await pool.connect();
     const at = new Date(clock.wall() + 60_000);

@@ -19,7 +19,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** The way of added jobs to the server: it is seen what goes there, and the next can be held up or its answer lost. */
+/** The path of added jobs to the server: it records what is sent, and can delay the next call or lose its answer. */
 class Way implements PostgresPool {
   /** The ids of the jobs that each call of the function took, in the order in which they went. */
   readonly sent: (readonly string[])[] = [];
@@ -73,7 +73,7 @@ function idsIn(text: string, first: string): string[] | undefined {
   return ids.split(separator);
 }
 
-/** Time that hardly passes: nobody loses patience. */
+/** A clock that hardly advances: no call reaches its deadline. */
 const patient = hurried(0.001);
 
 async function opened(options: PostgresStorageOptions = { clock: patient }) {
@@ -108,8 +108,8 @@ const outcome = (call: Promise<unknown>): Promise<unknown> => call.catch((error:
 const keyed = (key: string) =>
   newJob({ idempotency: { key, fingerprint: "f", ttlMs: 3_600_000, onDuplicate: "reject" } });
 
-describe("calls at the same time", () => {
-  it("go together when the one before is back, in their order, and each is told of its own jobs", async () => {
+describe("calls of add at the same time", () => {
+  it("calls go together once the call before has returned, in their order, and each returns its own jobs", async () => {
     const { way, storage, release, first } = await busy();
     const lists = [1, 3, 0, 2].map((length) => Array.from({ length }, () => newJob()));
     const calls = lists.map((jobs) => storage.add(jobs));
@@ -120,7 +120,7 @@ describe("calls at the same time", () => {
     expect(await stored()).toEqual([one!.id, ...lists.flatMap(idsOf)]);
   });
 
-  it("are one from the start, if they come in the same turn; and one that comes alone goes alone", async () => {
+  it("calls of one turn of the event loop are one batch from the start, and a single call goes alone", async () => {
     const { way, storage } = await opened();
     const jobs = Array.from({ length: 100 }, () => newJob());
     await Promise.all(jobs.map((job) => storage.add([job])));
@@ -131,7 +131,7 @@ describe("calls at the same time", () => {
     expect(way.sizes).toEqual([100, 1, 1]);
   });
 
-  it("that go on adding stay together", async () => {
+  it("callers that go on adding share their batches", async () => {
     const { way, storage } = await opened();
     await Promise.all(
       Array.from({ length: 20 }, async () => {
@@ -142,14 +142,14 @@ describe("calls at the same time", () => {
     expect(way.sizes).toHaveLength(10);
   });
 
-  it("are at most 1,000 jobs, and a million characters, at once", async () => {
+  it("a batch holds at most 1,000 jobs and a million characters", async () => {
     const { way, storage, release, first } = await busy();
     const calls = Array.from({ length: 11 }, () => storage.add(Array.from({ length: 100 }, () => newJob())));
     calls.push(...Array.from({ length: 3 }, () => storage.add([newJob({ data: `"${"x".repeat(400_000)}"` })])));
     release();
     await Promise.all([first, ...calls]);
     expect(way.sizes).toEqual([1, 1_000, 102, 1]);
-    // Whoever has many of his own waits for nobody.
+    // A call with many jobs does not wait for others.
     const hold = way.hold();
     const others = [storage.add([newJob()]), storage.add(Array.from({ length: 101 }, () => newJob()))];
     await until(() => way.sent.length === 6, "both to be on their way");
@@ -157,7 +157,7 @@ describe("calls at the same time", () => {
     await Promise.all(others);
   });
 
-  it("with the same job: the first of them has made it", async () => {
+  it("calls with the same job: the first of them has created it", async () => {
     const { way, storage, release, first } = await busy();
     const [job, other] = [newJob(), newJob()];
     const calls = [storage.add([job]), storage.add([other, job]), storage.add([newJob({ id: way.sent[0]![0]! })])];
@@ -171,11 +171,11 @@ describe("calls at the same time", () => {
       ],
       [{ id: one!.id, created: false }],
     ]);
-    // Once more, with care.
+    // They are sent once more, one after the other.
     expect(way.sizes).toEqual([1, 4, 4]);
   });
 
-  it("wait for one that hangs for no more than a moment", async () => {
+  it("calls wait for a hanging call for no more than a moment", async () => {
     const { way, storage, release, first } = await busy({});
     way.pass = (run) => run();
     const jobs = [newJob(), newJob()];
@@ -185,14 +185,14 @@ describe("calls at the same time", () => {
     await first;
   });
 
-  it("wake those who wait once", async () => {
+  it("a batch wakes up waiting workers once", async () => {
     const { storage, release, first } = await busy();
     let wakes = 0;
-    const leave = storage.subscribe({ queue: "q", wake: () => (wakes += 1) });
-    onTestFinished(leave);
+    const unsubscribe = storage.subscribe({ queue: "q", wake: () => (wakes += 1) });
+    onTestFinished(unsubscribe);
     release();
     await first;
-    // Whoever has just come is told to look.
+    // A new subscriber is woken up to look.
     await storage.add([newJob({ queue: "other" })]);
     const before = wakes;
     await Promise.all(Array.from({ length: 30 }, () => storage.add([newJob({ type: "other" })])));
@@ -200,7 +200,7 @@ describe("calls at the same time", () => {
   });
 });
 
-describe("a call that is refused takes no other with it, and leaves nothing of its own", () => {
+describe("a call that is refused fails no other call, and adds no job of its own", () => {
   it.each([
     ["a weight that can never fit", { weights: { tokens: 11 } }, OptionsError],
     ["text that Postgres has no place for", { type: "a\u0000b" }, StorageError],
@@ -222,7 +222,7 @@ describe("a call that is refused takes no other with it, and leaves nothing of i
     expect(way.sizes.toSorted((a, b) => a - b)).toEqual([1, 1, 2, 3, 6]);
   });
 
-  it("keys go by themselves, and wait for nobody", async () => {
+  it("a call with idempotency keys is sent by itself, and waits for no other call", async () => {
     const { way, storage, release, first } = await busy();
     const alone = [keyed("a"), keyed("a"), newJob(), keyed("b")];
     const calls = alone.map((job) => outcome(storage.add([job])));
@@ -235,7 +235,7 @@ describe("a call that is refused takes no other with it, and leaves nothing of i
     expect(way.sizes).toEqual([1, 1, 1, 1, 1]);
   });
 
-  it("a transaction of the user's is his own", async () => {
+  it("a transaction of the user is not mixed with other calls", async () => {
     const { way, storage, release, first } = await busy();
     const tx = await pool.connect();
     await tx.query("BEGIN");
@@ -253,8 +253,8 @@ describe("a call that is refused takes no other with it, and leaves nothing of i
   });
 });
 
-describe("when the way to the server breaks", () => {
-  it("after they were added: they are there once, and nobody is told otherwise", async () => {
+describe("when the connection to the server breaks", () => {
+  it("after the jobs were added: each job is there once, and every call reports it", async () => {
     const { way, storage } = await opened({});
     way.pass = async (run) => {
       way.pass = (next) => next();
@@ -268,7 +268,7 @@ describe("when the way to the server breaks", () => {
     expect(await stored()).toEqual(idsOf(jobs));
   });
 
-  it("for good: all of them fail when the time is up, and none is sent by itself", async () => {
+  it("for good: all calls fail at their deadline, and no job is sent by itself", async () => {
     const { way, storage } = await opened({ timeout: 300 });
     way.pass = () => Promise.reject(new Error("Connection terminated unexpectedly"));
     const jobs = Array.from({ length: 5 }, () => newJob());
@@ -278,8 +278,8 @@ describe("when the way to the server breaks", () => {
   });
 });
 
-describe("closing", () => {
-  it("waits for what was called before, and takes nothing more", async () => {
+describe("closing a storage", () => {
+  it("close waits for the calls before it, and later calls are refused", async () => {
     const { way, storage, release, first } = await busy();
     const jobs = [newJob(), newJob()];
     const calls = jobs.map((job) => storage.add([job]));
@@ -296,7 +296,7 @@ describe("closing", () => {
     expect(way.sizes).toEqual([1, 2]);
   });
 
-  it("but not for a server that does not answer", async () => {
+  it("close does not wait for a server that does not answer", async () => {
     const { storage, release, first } = await busy({ clock: hurried(20) });
     const answer = outcome(first);
     await storage.close();

@@ -6,7 +6,7 @@ import { after, completed, office, until } from "./office.ts";
 import { once, sharedServer, temporaryDatabase } from "./server.ts";
 import { rule } from "./support.ts";
 
-/** A way to a database of its own on the shared server that can be made worse. */
+/** A proxy in front of a database of its own on the shared server, whose connections can be made worse. */
 async function throughProxy(
   seed = 1,
 ): Promise<{ readonly proxy: Proxy; readonly url: string; readonly direct: string }> {
@@ -19,23 +19,23 @@ async function throughProxy(
   return { proxy, url: url.href, direct };
 }
 
-describe("a way to the server that is bad", () => {
-  test("the connection that listens is cut off without a word: jobs start within seconds, and it is made anew", async () => {
+describe("a bad connection to the server", () => {
+  test("a listening connection that goes silent is replaced, and jobs start within seconds meanwhile", async () => {
     const { proxy, url, direct } = await throughProxy();
     const { queue, runs, close } = office(direct, url);
     await queue.add("t", {});
     await until(() => runs.size === 1, 5_000, "the first job runs");
     const listening = () => [...proxy.passages].filter(({ said }) => /\bLISTEN\b/.test(said));
-    await until(() => listening().length > 0, 5_000, "somebody listens");
+    await until(() => listening().length > 0, 5_000, "a connection listens");
     const deaf = listening();
     for (const passage of deaf) passage.blackhole();
-    // Every five seconds it is looked; that this is never later is for listener-heartbeats.test.ts, which does not depend on the machine.
+    // Subscribers look every five seconds; that it is never later is for listener-heartbeats.test.ts, which does not depend on the machine.
     for (let i = 2; i <= 4; i++) {
       await queue.add("t", {});
-      await until(() => runs.size === i, 8_000, `job ${i} runs although nobody hears of it`);
+      await until(() => runs.size === i, 8_000, `job ${i} runs although no notification arrives`);
     }
-    await until(() => listening().some((passage) => !deaf.includes(passage)), 16_000, "somebody listens again");
-    // Heard again, and not found by looking.
+    await until(() => listening().some((passage) => !deaf.includes(passage)), 16_000, "another connection listens");
+    // The wake-up came by a notification, and not by the regular look.
     const lags: number[] = [];
     for (let i = 5; i < 10; i++) {
       await queue.add("t", {});
@@ -45,7 +45,7 @@ describe("a way to the server that is bad", () => {
     await close();
   });
 
-  test("every connection is reset again and again: nothing is lost, nothing is done twice, no window is over", async () => {
+  test("connections that are reset again and again lose no job, run none twice and exceed no window", async () => {
     const { proxy, url, direct } = await throughProxy(7);
     const chance = new Seeded(11);
     const { queue, runs, storages, close } = office(url, url, { takesMs: 5 });
@@ -53,7 +53,7 @@ describe("a way to the server that is bad", () => {
     const added: string[] = [];
     const end = systemClock.now() + 3_000;
     const producing = (async () => {
-      // Not many more than the limit lets through meanwhile.
+      // Not many more than the limit grants meanwhile.
       while (systemClock.now() < end) {
         added.push((await queue.add("t", {})).id);
         await after(2);
@@ -75,7 +75,7 @@ describe("a way to the server that is bad", () => {
     await close();
   });
 
-  test("a way that takes long: no lease is lost, and nothing runs twice", async () => {
+  test("a connection of a high latency loses no lease and runs no job twice", async () => {
     const { proxy, url, direct } = await throughProxy(3);
     const { queue, runs, close } = office(direct, url, { lease: 1_500, takesMs: 2_500, concurrency: 10 });
     await queue.addBulk(Array.from({ length: 10 }, () => ({ type: "t", data: {} })));

@@ -6,7 +6,7 @@ describe("limits that claims bring along", () => {
   const open = emptyStorages();
   const [one, other] = [1, 2].map((max) => [{ key: "l", max, windowMs: 1_000 }]);
 
-  test("are written down once a second, where workers disagree, and nobody waits for another to do it", async () => {
+  test("limits that claims bring are written once a second where workers disagree, and no claim waits for another one to write them", async () => {
     const { storage, clock, pool } = await open();
     const kept = async () =>
       (await pool.query<{ at: string; limits: unknown }>("SELECT ctid::text AS at, limits FROM sluice.claims")).rows[0];

@@ -5,7 +5,7 @@ import { window } from "../../../src/testing/suite/limit-words.ts";
 import { anything } from "../jobs.ts";
 import { emptyStorages, newJob, rule, WAITING } from "./support.ts";
 
-/** A claim that is done, but not committed yet. */
+/** A claim that has run in a transaction that is still open. */
 async function claimUnderWay(client: pg.PoolClient, said: Partial<ClaimRequest>): Promise<void> {
   const { leaseMs, ...request } = anything(said);
   await client.query("BEGIN");
@@ -22,7 +22,7 @@ describe("claims of one queue", () => {
     const { storage, pool } = await open();
     await storage.add([1, 2].map(() => newJob({ type: "plain" })));
     await storage.add(["a", "b"].map((group) => newJob({ type: "grouped", group })));
-    // Groups that jobs have just come into are entered by one claim at a time.
+    // The arrivals of groups are folded by one claim at a time.
     await storage.claim(anything({ max: 0 }));
     const client = await pool.connect();
     try {
@@ -52,7 +52,7 @@ describe("claims of one queue", () => {
 describe("a claim of any type", () => {
   const open = emptyStorages();
 
-  test("needs no lanes if all that wait run under the same limits", async () => {
+  test("the claim reads no lanes if all jobs that wait run under the same limits", async () => {
     const { storage, clock, pool } = await open();
     const lanes = async () => (await pool.query("SELECT FROM sluice.lanes")).rows.length;
     await storage.limits.define([
@@ -74,7 +74,7 @@ describe("a claim of any type", () => {
     expect(await storage.claim(anything())).toMatchObject({ jobs: [{ type: "b" }], nextInMs: 700, blockedBy: "k" });
   });
 
-  test("knows what the others wait for", async () => {
+  test("the claim knows which limits the other jobs wait for", async () => {
     const { storage, clock } = await open();
     await storage.limits.define([rule("k", window(1, 1_000), { types: ["a"], byGroup: true })]);
     await storage.add([1, 2].map(() => newJob({ type: "a", group: "g" })));
@@ -90,7 +90,7 @@ describe("a claim of any type", () => {
     expect((await storage.claim(anything())).jobs).toMatchObject([{ type: "a" }]);
   });
 
-  test("that got all it wanted names no limit that only later jobs would wait for", async () => {
+  test("a claim that got all it wanted names no limit that only later jobs would wait for", async () => {
     const { storage, clock } = await open();
     await storage.limits.define([
       rule("by group", { concurrency: 2 }, { byGroup: true }),
@@ -106,7 +106,7 @@ describe("a claim of any type", () => {
     expect(await storage.claim(anything({ max: 1, settle }))).toMatchObject({ more: true, blockedBy: null });
   });
 
-  test("that got all it wanted says that there is no more where limits refuse all other lanes", async () => {
+  test("a claim that got all it wanted says that there is no more where limits refuse all other lanes", async () => {
     const { storage } = await open();
     await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true, by: ["tenant"] })]);
     const of = (tenant: string, model: string) => newJob({ keys: { tenant, model } });

@@ -23,8 +23,8 @@ export function opened(target: string | PostgresPool, said: Partial<DatabaseOpti
   return database;
 }
 
-/** The same with those who listen. */
-export function hearing(
+/** The same with a hub of subscribers. */
+export function openListening(
   target: string | PostgresPool,
   said: Partial<DatabaseOptions> = {},
 ): { readonly database: PostgresDatabase; readonly hub: Hub } {
@@ -42,7 +42,7 @@ export function poolOf(url: string, config: pg.PoolConfig = {}): pg.Pool {
   return pool;
 }
 
-/** A server that takes connections and never says a word. */
+/** A server that accepts connections and never answers. */
 export async function silentServer(): Promise<{ readonly url: string; readonly sockets: ReadonlySet<Socket> }> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -58,7 +58,7 @@ export async function silentServer(): Promise<{ readonly url: string; readonly s
   return { url: `postgres://user:secret-word@127.0.0.1:${(server.address() as AddressInfo).port}/db`, sockets };
 }
 
-/** A way to a database on which nothing is said any more from some instant on, not even goodbye. */
+/** A proxy to a database whose connections fall silent from some instant on, without being closed. */
 export async function mutableServer(
   database: string,
 ): Promise<{ readonly url: string; readonly fallSilent: () => void }> {
@@ -88,7 +88,7 @@ export async function mutableServer(
   return { url: url.href, fallSilent };
 }
 
-/** Time that passes so many times faster than it does. */
+/** A clock that runs so many times faster than the real one. */
 export function hurried(factor: number): Clock {
   return {
     now: () => systemClock.now() * factor,
@@ -97,7 +97,7 @@ export function hurried(factor: number): Clock {
   };
 }
 
-/** Waits until it is so. */
+/** Waits until the condition holds. */
 export async function until(isSo: () => unknown, what: string, withinMs = 5_000): Promise<void> {
   const start = performance.now();
   while (!(await isSo())) {

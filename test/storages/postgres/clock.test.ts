@@ -10,7 +10,7 @@ const limits = [{ key: "l", max: 5, windowMs: 10_000 }];
 describe("a server whose clock is set", () => {
   const open = emptyStorages();
 
-  /** When jobs started, by a clock that nobody sets, while the server's is set as often as there are steps. */
+  /** When jobs started, by a clock that is not set, while that of the server is set as often as there are steps. */
   async function starts(steps: readonly number[], rounds: number): Promise<number[]> {
     const { storage, clock, close } = await open();
     await storage.setup();
@@ -29,7 +29,7 @@ describe("a server whose clock is set", () => {
     return at;
   }
 
-  test("back: no window is over, and nothing waits longer than a window", async () => {
+  test("set back: no window is exceeded, and no job waits longer than a window", async () => {
     const at = await starts([0, -30_000, -30_000, -3_600_000], 60);
     const gaps = at.slice(5).map((start, i) => start - at[i]!);
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(10_000);
@@ -37,14 +37,14 @@ describe("a server whose clock is set", () => {
     expect(at.length).toBeGreaterThanOrEqual(4 * 15 - 15);
   });
 
-  test("back and forth, by less than was seen: no window is over", async () => {
+  test("set back and forth, by less than was seen: no window is exceeded", async () => {
     const at = await starts([0, -200, -150, -99, -1, -500], 45);
     const gaps = at.slice(5).map((start, i) => start - at[i]!);
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(10_000 - 101);
     expect(at.length).toBeGreaterThanOrEqual(50);
   });
 
-  test("back: leases last longer by so much at the most, and due times stay in order", async () => {
+  test("set back: leases last longer by no more than that, and due times stay in order", async () => {
     const { storage, clock, close } = await open();
     await storage.setup();
     await storage.add([newJob({ id: "a" }), newJob({ id: "later", due: { inMs: 5_000 } })]);
@@ -59,7 +59,7 @@ describe("a server whose clock is set", () => {
     await close?.();
   });
 
-  test("forward: leases and due times follow, and a stale worker writes nothing", async () => {
+  test("set forward: leases and due times follow, and a stale worker writes nothing", async () => {
     const { storage, clock, close } = await open();
     await storage.setup();
     await storage.add([newJob({ id: "j" })]);
@@ -74,7 +74,7 @@ describe("a server whose clock is set", () => {
   });
 });
 
-test("time that passes while somebody waits to say that the clock was set back is not taken for another step back", async () => {
+test("time that passes while a step waits to record that the clock was set back does not count as another step back", async () => {
   const url = await temporaryDatabase();
   const admin = await fakeTime(url);
   const [first, second] = [new pg.Client({ connectionString: url }), new pg.Client({ connectionString: url })];
@@ -90,12 +90,12 @@ test("time that passes while somebody waits to say that the clock was set back i
   await setClock(90_000);
   await first.query("BEGIN");
   expect(await moment(first)).toBe(100_000);
-  const told = moment(second);
+  const recorded = moment(second);
   const waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
   await until(async () => (await once(url, waiting)).length > 0, 5_000, "the second waits");
   await setClock(91_500);
   expect(await moment(first)).toBe(101_500);
   await first.query("COMMIT");
-  expect(await told).toBe(101_500);
+  expect(await recorded).toBe(101_500);
   expect(await once(url, "SELECT skew FROM sluice.meta")).toEqual([{ skew: 10_000 }]);
 });

@@ -8,7 +8,7 @@ import { mutableServer, poolOf, silentServer, until } from "./client-support.ts"
 import { temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
-/** The clock of the system; it knows how many of its timers are out. */
+/** The clock of the system, which counts its open timers. */
 class WatchedClock implements Clock {
   out = 0;
   readonly now = () => systemClock.now();
@@ -36,7 +36,7 @@ class WatchedClock implements Clock {
 type Way = "a pool of its own" | "a pool of the user's" | "the reserve";
 const WAYS: readonly Way[] = ["a pool of its own", "a pool of the user's", "the reserve"];
 
-/** A storage that is set up, and somebody who can keep everybody else from its jobs. */
+/** A storage that is set up, and a session that can lock the table of jobs. */
 async function lockable(way: Way) {
   const url = await temporaryDatabase();
   const clock = new WatchedClock();
@@ -52,7 +52,7 @@ async function lockable(way: Way) {
   await other.connect();
   onTestFinished(() => other.end());
   const lock = () => other.query("BEGIN; LOCK TABLE sluice.jobs IN ACCESS EXCLUSIVE MODE");
-  /** Somebody waits for the lock. */
+  /** Does a session wait for the lock? */
   const isWaitedFor = async () => {
     const { rowCount } = await other.query(
       "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'sluice.jobs'::regclass",
@@ -65,14 +65,14 @@ async function lockable(way: Way) {
 const keyOf = (key: string) => ({ key, fingerprint: "f", ttlMs: 60_000, onDuplicate: "reject" }) as const;
 
 describe("a storage that is closed while a call is under way", () => {
-  it.each(WAYS)("waits for it, and leaves no timer (%s)", async (way) => {
+  it.each(WAYS)("close waits for the call, and leaves no timer (%s)", async (way) => {
     const { clock, storage, lock, isWaitedFor, letGo } = await lockable(way);
     await lock();
-    const found = storage.find(["nobody"]);
+    const found = storage.find(["missing"]);
     await until(isWaitedFor, "the call to wait");
     let isClosed = false;
     const closed = storage.close().then(() => (isClosed = true));
-    await expect(storage.find(["nobody"])).rejects.toThrow(/the storage is closed/);
+    await expect(storage.find(["missing"])).rejects.toThrow(/the storage is closed/);
     expect(await isWaitedFor()).toBe(true);
     expect(isClosed).toBe(false);
     await letGo();
@@ -81,10 +81,10 @@ describe("a storage that is closed while a call is under way", () => {
     expect(await found).toEqual([undefined]);
   });
 
-  it.each(WAYS)("does not wait for ever: the call fails (%s)", async (way) => {
+  it.each(WAYS)("close does not wait for ever: the call fails (%s)", async (way) => {
     const { clock, storage, lock, isWaitedFor } = await lockable(way);
     await lock();
-    const failed = storage.find(["nobody"]).catch((error: unknown) => error);
+    const failed = storage.find(["missing"]).catch((error: unknown) => error);
     await until(isWaitedFor, "the call to wait");
     await storage.close();
     expect(clock.out).toBe(0);
@@ -93,7 +93,7 @@ describe("a storage that is closed while a call is under way", () => {
     expect((error as Error).message).toMatch(/the storage (is|was) closed/);
   });
 
-  it("waits for what takes several steps, and for the tables", async () => {
+  it("close waits for calls of several steps, and for the tables", async () => {
     const url = await temporaryDatabase();
     const setup = new PostgresStorage(url);
     await Promise.all([setup.setup(), setup.close()]);
@@ -107,17 +107,17 @@ describe("a storage that is closed while a call is under way", () => {
     expect(await last.limits.read({ name: "k", group: null })).toMatchObject([{ rule: { paused: true } }]);
   });
 
-  it("tells others what it did", async () => {
+  it("close waits until other processes are notified of added jobs", async () => {
     const { url, clock, storage, lock, isWaitedFor, letGo } = await lockable("a pool of the user's");
     const there = new PostgresStorage(url);
     onTestFinished(() => there.close());
     const queues = ["a", "b", "c"];
     const woken = new Set<string>();
     for (const queue of queues) there.subscribe({ queue, wake: () => woken.add(queue) });
-    // Whoever has had an answer is known to listen.
-    await there.find(["nobody"]);
+    // A storage whose call was answered is known to listen.
+    await there.find(["missing"]);
     await lock();
-    // Each by itself, so that the first is being told when the others are done.
+    // Each call is sent by itself, so that the first one notifies when the others are done.
     const added = queues.map((queue) => storage.add([newJob({ queue, idempotency: keyOf(queue) })]));
     await until(isWaitedFor, "the calls to wait");
     const closed = storage.close();
@@ -125,16 +125,16 @@ describe("a storage that is closed while a call is under way", () => {
     await letGo();
     await Promise.all([...added, closed]);
     expect(clock.out).toBe(0);
-    await until(() => woken.size === queues.length, "all queues to be told", 2_000);
+    await until(() => woken.size === queues.length, "the notifications of all queues", 2_000);
   });
 });
 
 describe("a storage that is closed while it connects", () => {
-  it("leaves no timer and no connection", async () => {
+  it("close leaves no timer and no connection", async () => {
     const { url, sockets } = await silentServer();
     const clock = new WatchedClock();
     const storage = new PostgresStorage(url, { clock });
-    const failed = storage.find(["nobody"]).catch((error: unknown) => error);
+    const failed = storage.find(["missing"]).catch((error: unknown) => error);
     await until(() => sockets.size > 0, "a connection");
     await storage.close();
     expect(clock.out).toBe(0);
@@ -142,7 +142,7 @@ describe("a storage that is closed while it connects", () => {
     expect(await failed).toBeInstanceOf(StorageError);
   });
 
-  it.each(["to listen", "a reserve"])("beside a pool, leaves no timer (%s)", async (what) => {
+  it.each(["to listen", "a reserve"])("close leaves no timer where the storage has a pool (%s)", async (what) => {
     let begun = 0;
     const Stuck = class extends pg.Client {
       override connect(): Promise<pg.Client> {
@@ -157,7 +157,7 @@ describe("a storage that is closed while it connects", () => {
     Object.assign(pool, { Client: Stuck });
     const held = await pool.connect();
     onTestFinished(() => held.release());
-    const failed = what === "a reserve" ? storage.find(["nobody"]).catch((error: unknown) => error) : undefined;
+    const failed = what === "a reserve" ? storage.find(["missing"]).catch((error: unknown) => error) : undefined;
     if (what === "to listen") storage.subscribe({ queue: "q", wake: () => {} });
     await until(() => begun > 0, "a connection to be begun");
     await storage.close();
@@ -165,7 +165,7 @@ describe("a storage that is closed while it connects", () => {
     if (failed !== undefined) expect(await failed).toBeInstanceOf(StorageError);
   });
 
-  it("connects no more if it had no time to begin", async () => {
+  it("a storage that was closed before it began to connect does not connect", async () => {
     const { url, sockets } = await silentServer();
     const clock = new WatchedClock();
     const storage = new PostgresStorage(url, { clock });
@@ -176,15 +176,15 @@ describe("a storage that is closed while it connects", () => {
   });
 });
 
-describe("a storage that is closed when its server says nothing any more", () => {
-  it("ends its connections, also those that nobody used", async () => {
+describe("a storage that is closed when its server does not answer any more", () => {
+  it("close ends the connections of the storage, also idle ones", async () => {
     const { url, fallSilent } = await mutableServer(await temporaryDatabase());
     const connects = vi.spyOn(Socket.prototype, "connect");
     onTestFinished(() => connects.mockRestore());
     const clock = new WatchedClock();
     const storage = new PostgresStorage(url, { clock });
     storage.subscribe({ queue: "q", wake: () => {} });
-    await Promise.all(Array.from({ length: 8 }, () => storage.find(["nobody"])));
+    await Promise.all(Array.from({ length: 8 }, () => storage.find(["missing"])));
     const sockets = (connects.mock.contexts as Socket[]).filter(
       ({ remotePort }) => remotePort === Number(new URL(url).port),
     );

@@ -29,20 +29,20 @@ const startsOf = async (pool: pg.Pool): Promise<Start[]> => (await pool.query<St
 const many = (count: number, said: Parameters<typeof newJob>[0] = {}) =>
   Array.from({ length: count }, () => newJob(said));
 
-/** What is in use of a limit. */
+/** What a limit has in use. */
 async function used({ storage }: EmptyStorage, name: string, group: string | null = null): Promise<number | undefined> {
   const [limit] = await storage.limits.read({ name, group });
   return limit?.states.find((state) => state.group === group)?.used;
 }
 
-/** A claim that is going to say when its jobs were called. */
+/** A claim that is going to confirm when its jobs were called. */
 async function granted({ storage }: EmptyStorage, said: Partial<ClaimRequest> = {}) {
   const { jobs, grant, ...rest } = await storage.claim(anything({ grantTtlMs: TTL, ...said }));
   expect(grant).toBeDefined();
   return { ...rest, jobs, id: grant!.id };
 }
 
-describe("when to look again", () => {
+describe("the wake-up time of a window", () => {
   const ms = fc.oneof(
     fc.constantFrom(0, 0.1, 1 / 3, 1, 250, 999.999, 1_000, 1_250, 1_750, 60_000),
     fc.double({ min: 0, max: 100_000, noNaN: true }).map(Math.abs),
@@ -50,7 +50,7 @@ describe("when to look again", () => {
   const span = fc.oneof(fc.constantFrom(1, 100, 1_000, 60_000), fc.double({ min: 0.5, max: 2_000, noNaN: true }));
   const NOW = 1_893_456_000_000.123;
 
-  test("is decided in the database as everywhere else", async () => {
+  test("the wake-up time is computed in the database as in other storages", async () => {
     const vectors = fc.sample(fc.record({ age: ms, back: fc.boolean(), length: span, certain: ms, called: ms }), {
       numRuns: 1_000,
       seed: 20_300_101,
@@ -94,7 +94,7 @@ describe("when to look again", () => {
     readonly ttl: number | null;
   }
 
-  /** As the pure functions decide it: what leaves the window first, each at its own instant, until so much has left. */
+  /** The answer of the pure functions: starts leave the window in the order of their instants, until enough have left. */
   function expected({ rows, max, windowMs, weight, taken, ttl }: Vector): number {
     const inside = rows
       .map(({ ago, ms: later, n, confirmed }) => ({ began: NOW - ago, at: NOW - ago + later, n, confirmed }))
@@ -161,9 +161,9 @@ describe("when to look again", () => {
   });
 });
 
-describe("the request of a grant", () => {
+describe("the time of the request of a grant", () => {
   const open = emptyStorages();
-  /** What is asked while somebody else is at work under the limit `k`, for so long; whether it had to wait for that. */
+  /** Sends a request while another session holds the lock of the limit `k`, for so long; returns whether the request waited. */
   async function meanwhile<T>(scene: EmptyStorage, ms: number, ask: () => Promise<T>): Promise<[T, boolean]> {
     const client = await scene.pool.connect();
     try {
@@ -172,7 +172,7 @@ describe("the request of a grant", () => {
       const seen = { done: false, waiting: false };
       const asked = ask().finally(() => (seen.done = true));
       while (!seen.done && !seen.waiting) seen.waiting = (await client.query(WAITING)).rows.length > 0;
-      // Seen when the lock is given back. Nothing slow in between: a step waits for a lock for two seconds at the most.
+      // The request has read the clock before the lock is released. A step waits for a lock for two seconds at the most.
       await client.query("UPDATE test_clock SET wall = wall + $1", [ms]);
       await client.query("COMMIT");
       return [await asked, seen.waiting];
@@ -200,20 +200,23 @@ describe("the request of a grant", () => {
     ],
   };
 
-  test.each(Object.entries(WAYS))("came before it waited for others: %s", async (_, [about, ask]) => {
-    const scene = await open();
-    const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", window(5, 1_000), about)]);
-    await storage.add(many(2));
-    // What is kept of the limit is there, as it is most of the time.
-    await ask(scene);
-    await clock.advance(5_000);
-    const [, waited] = await meanwhile(scene, 300, () => ask(scene));
-    expect(waited).toBe(true);
-    const start = (await startsOf(pool)).at(-1)!;
-    const arrived = clock.wall();
-    expect(start).toMatchObject({ began: arrived, since: arrived + 300, at: arrived + 300 + TTL, confirmed: false });
-  });
+  test.each(Object.entries(WAYS))(
+    "the time is that of the request, not that of the lock it waited for: %s",
+    async (_, [about, ask]) => {
+      const scene = await open();
+      const { storage, pool, clock } = scene;
+      await storage.limits.define([rule("k", window(5, 1_000), about)]);
+      await storage.add(many(2));
+      // The state of the limit exists already, as most of the time.
+      await ask(scene);
+      await clock.advance(5_000);
+      const [, waited] = await meanwhile(scene, 300, () => ask(scene));
+      expect(waited).toBe(true);
+      const start = (await startsOf(pool)).at(-1)!;
+      const arrived = clock.wall();
+      expect(start).toMatchObject({ began: arrived, since: arrived + 300, at: arrived + 300 + TTL, confirmed: false });
+    },
+  );
 
   test("comes no earlier than it did, and its calls no later, by the clock of this machine", async () => {
     const url = await temporaryDatabase();
@@ -253,7 +256,7 @@ describe("the request of a grant", () => {
     }
   });
 
-  test("what a claim confirms is waited for, whatever limits the claim is under", async () => {
+  test("a claim waits for the limits of starts that it confirms, whatever limits the claim is under", async () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
     const rules = [rule("k", window(5, 1_000), { types: ["a"] }), rule("l", window(5, 1_000), { types: ["b"] })];
@@ -319,7 +322,7 @@ describe("the request of a grant", () => {
 describe("a start that is not confirmed", () => {
   const open = emptyStorages();
 
-  test.each([null, "g"])("is kept for an hour after it has left (group %s)", async (group) => {
+  test.each([null, "g"])("the start is kept for an hour after it has left the window (group %s)", async (group) => {
     const scene = await open();
     const { storage, pool, clock } = scene;
     await storage.limits.define([rule("k", window(5, 1_000), { byGroup: group !== null })]);
@@ -484,21 +487,24 @@ describe("a start that is not confirmed", () => {
     expect(await startsOf(pool)).toEqual([]);
   });
 
-  test.each([false, true])("and hangs keeps nobody from what leaves before it (groups: %s)", async (byGroup) => {
-    const scene = await open();
-    const { storage, clock } = scene;
-    await storage.limits.define([rule("k", window(2, 1_000), { byGroup })]);
-    await storage.add(many(9, { group: byGroup ? "g" : null }));
-    await granted(scene, { max: 1, grantTtlMs: 60_000 });
-    await clock.advance(20_000);
-    const { id, nextInMs } = await granted(scene);
-    expect(nextInMs).toBe(1_000);
-    await clock.advance(30);
-    await storage.confirm([{ grant: id, calledInMs: 30 }]);
-    await clock.advance(1_000);
-    // It is expected to be called as long after its request as the one before.
-    expect((await granted(scene)).nextInMs).toBe(1_030);
-  });
+  test.each([false, true])(
+    "a start that is not called keeps no claim from the starts that leave the window before it (groups: %s)",
+    async (byGroup) => {
+      const scene = await open();
+      const { storage, clock } = scene;
+      await storage.limits.define([rule("k", window(2, 1_000), { byGroup })]);
+      await storage.add(many(9, { group: byGroup ? "g" : null }));
+      await granted(scene, { max: 1, grantTtlMs: 60_000 });
+      await clock.advance(20_000);
+      const { id, nextInMs } = await granted(scene);
+      expect(nextInMs).toBe(1_000);
+      await clock.advance(30);
+      await storage.confirm([{ grant: id, calledInMs: 30 }]);
+      await clock.advance(1_000);
+      // Its call is expected as long after its request as that of the one before.
+      expect((await granted(scene)).nextInMs).toBe(1_030);
+    },
+  );
 });
 
 describe("a server whose clock is set", () => {
@@ -525,7 +531,7 @@ describe("a server whose clock is set", () => {
       }
     }
     const gaps = at.slice(5).map((start, i) => start - at[i]!);
-    // A step back by less than is seen may be lost, as for starts that are not confirmed.
+    // A step back by less than is noticed may be lost, as for starts that are not confirmed.
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(10_000 - 101);
     expect(at.length).toBeGreaterThanOrEqual(50);
   });

@@ -66,7 +66,7 @@ async function took(call: () => Promise<unknown>): Promise<{ readonly ms: number
   return { ms: performance.now() - start, error };
 }
 
-describe("a call has a deadline", () => {
+describe("the deadline of a call", () => {
   it("a statement that takes too long fails, its connection is ended, and the next call goes through", async () => {
     const url = await fakeDatabase();
     const pool = poolOf(url, { max: 1 });
@@ -80,7 +80,7 @@ describe("a call has a deadline", () => {
     expect(await database.call<number>("pid")).not.toBe(before);
   });
 
-  it.each(["url", "pool"])("connecting to somebody who never answers (%s)", async (kind) => {
+  it.each(["url", "pool"])("a connection to a server that never answers fails in time (%s)", async (kind) => {
     const { url } = await silentServer();
     // Not ended by the test: it would wait for its connections.
     const pool = new pg.Pool({ connectionString: url });
@@ -93,7 +93,7 @@ describe("a call has a deadline", () => {
     }
   });
 
-  it("a pool whose connections are all taken, where no others may be made", async () => {
+  it("a call fails in time where all connections of the pool are taken and no others may be made", async () => {
     const url = await fakeDatabase();
     const pool = poolOf(url, { max: 1 });
     const database = opened(pool, { ...fake, timeout: 200, connections: 0 });
@@ -108,7 +108,7 @@ describe("a call has a deadline", () => {
     expect(pool.waitingCount).toBe(0);
   });
 
-  it("goes by the clock it was given", async () => {
+  it("the deadline goes by the clock of the options", async () => {
     const database = opened(await fakeDatabase(), { ...fake, timeout: 60_000, clock: hurried(200) });
     await database.call("ping");
     const { ms, error } = await took(() => database.call("slow", 60_000));
@@ -118,7 +118,7 @@ describe("a call has a deadline", () => {
 });
 
 describe("while the user holds every connection of the pool", () => {
-  it("everything goes through, over two connections more at most", async () => {
+  it("every call goes through, over two more connections at most", async () => {
     const url = await fakeDatabase();
     const pool = poolOf(url, { max: 2 });
     const held = [await pool.connect(), await pool.connect()];
@@ -126,10 +126,10 @@ describe("while the user holds every connection of the pool", () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => database.call("ping")));
     expect(answers).toEqual(Array.from({ length: 50 }, () => "pong"));
     expect(await connectionsTo(url)).toBeLessThanOrEqual(4);
-    // Nobody has to get past those who gave up.
+    // The requests of calls that were given up do not stay in the queue of the pool.
     expect(pool.waitingCount).toBeLessThanOrEqual(50);
     for (const client of held) client.release();
-    await until(() => pool.waitingCount === 0, "the pool to have nobody waiting");
+    await until(() => pool.waitingCount === 0, "the queue of the pool to be empty");
     expect(await database.call("ping")).toBe("pong");
     await until(() => pool.idleCount === 2, "the pool to have all of them");
   });
@@ -164,7 +164,7 @@ describe("while the user holds every connection of the pool", () => {
     held.release();
   });
 
-  it("what was asked of the pool in vain does not pile up there", async () => {
+  it("requests for connections that were not met do not pile up in the pool", async () => {
     const pool = poolOf(await fakeDatabase(), { max: 1 });
     const held = await pool.connect();
     const database = opened(pool, fake);
@@ -185,7 +185,7 @@ describe("while the user holds every connection of the pool", () => {
     held.release();
   });
 
-  it("connections of our own are ended with the storage, the pool goes on", async () => {
+  it("connections of our own are ended with the storage, and the pool stays open", async () => {
     const url = await fakeDatabase();
     const pool = poolOf(url, { max: 1 });
     const held = await pool.connect();
@@ -202,8 +202,8 @@ describe("while the user holds every connection of the pool", () => {
   });
 });
 
-describe("what cannot be reached", () => {
-  it("a URL that is none is refused, without a word of what is in it", () => {
+describe("connections that cannot be made", () => {
+  it("a malformed URL is refused with an error that shows nothing of it", () => {
     for (const url of ["mysql://me:secret-word@host/db", "postgres://me:secret-word@ho st/db", "secret-word"]) {
       const make = () => new PostgresStorage(url);
       expect(make).toThrow(OptionsError);
@@ -216,7 +216,7 @@ describe("what cannot be reached", () => {
     expect(() => new PostgresStorage({} as pg.Pool)).toThrow(/a pool of `pg`/);
   });
 
-  it("what a pool is made with is no pool, and is not shown either", () => {
+  it("the options of a pool are not a pool, and the error shows nothing of them", () => {
     const config = { connectionString: "postgres://me:secret-word@host/db", password: "secret-word" };
     const make = () => new PostgresStorage(config as unknown as pg.Pool);
     expect(make).toThrow(OptionsError);
@@ -227,7 +227,7 @@ describe("what cannot be reached", () => {
     }
   });
 
-  it("one connection is no pool", () => {
+  it("a single client is refused as a pool", () => {
     const client = new pg.Client({ connectionString: "postgres://me:secret-word@127.0.0.1:1/db" });
     expect(() => new PostgresStorage(client as unknown as pg.Pool)).toThrow(/got "a client"/);
   });
@@ -243,7 +243,7 @@ describe("what cannot be reached", () => {
     expect(ms).toBeLessThan(1_500);
   });
 
-  it("somebody who fails when a connection is given back is nobody's problem", async () => {
+  it("a listener that throws when a connection is given back disturbs no call", async () => {
     const pool = poolOf(await fakeDatabase(), { max: 1 });
     const connect = async () => {
       const client = await pool.connect();
@@ -257,7 +257,7 @@ describe("what cannot be reached", () => {
     for (let i = 0; i < 3; i++) expect(await database.call("ping")).toBe("pong");
   });
 
-  it("calls that got no connection do not stand in line for ever", async () => {
+  it("calls that got no connection do not stay in the queue of the pool", async () => {
     const pool = poolOf(await fakeDatabase(), { max: 1 });
     const held = await pool.connect();
     const database = opened(pool, { ...fake, timeout: 50, connections: 0 });
@@ -269,8 +269,8 @@ describe("what cannot be reached", () => {
 
   it.each([
     ["a host that does not exist", "postgres://me:secret-word@no-such-host.invalid/db"],
-    ["a port where nobody listens", "postgres://me:secret-word@127.0.0.1:1/db"],
-  ])("%s: the first call fails at once, and nothing tells the password", async (_, url) => {
+    ["a port that is closed", "postgres://me:secret-word@127.0.0.1:1/db"],
+  ])("%s: the first call fails at once, and the error does not show the password", async (_, url) => {
     const { ms, error } = await took(() => opened(url, fake).call("ping"));
     expect(error).toBeInstanceOf(StorageError);
     expect(ms).toBeLessThan(5_000);
@@ -286,7 +286,7 @@ describe("what cannot be reached", () => {
 });
 
 describe("a connection that breaks", () => {
-  it("during a call: it is made again, and told that it may have happened before", async () => {
+  it("during a call: the call is repeated, with a flag that says that it may have happened before", async () => {
     const url = await fakeDatabase();
     const database = opened(poolOf(url, { max: 3 }), fake);
     const answer = database.call("settle", 30_000);
@@ -301,14 +301,14 @@ describe("a connection that breaks", () => {
     expect(database.retries).toBe(1);
   });
 
-  it("while nobody uses it: nobody is disturbed", async () => {
+  it("while it is idle: no call fails", async () => {
     const url = await fakeDatabase();
     const pool = new pg.Pool({ connectionString: url, max: 3 });
     onTestFinished(() => pool.end());
     const database = opened(pool, fake);
     const own = opened(url, fake);
     await Promise.all([1, 2, 3].flatMap(() => [database.call("slow", 50), own.call("slow", 50)]));
-    // Nobody listens to the errors of this pool but us.
+    // The only listener to the errors of this pool is that of the storage.
     await statement(
       url,
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
@@ -317,7 +317,7 @@ describe("a connection that breaks", () => {
     expect(await own.call("ping")).toBe("pong");
   });
 
-  it("all the time: it fails when the time is up", async () => {
+  it("again and again: the call fails at its deadline", async () => {
     const url = await fakeDatabase();
     const database = opened(poolOf(url), { ...fake, timeout: 400 });
     await database.call("ping");
@@ -329,7 +329,7 @@ describe("a connection that breaks", () => {
 });
 
 describe("closing", () => {
-  it("does not wait for a server that says nothing any more", async () => {
+  it("close does not wait for a server that does not answer any more", async () => {
     const url = new URL(await fakeDatabase());
     const proxy = await Proxy.open(Number(url.port));
     onTestFinished(() => proxy.close());
@@ -344,28 +344,28 @@ describe("closing", () => {
   });
 });
 
-describe("what fails and passes is tried again", () => {
-  it.each(["40001", "40P01", "55P03"])("SQLSTATE %s", async (code) => {
+describe("errors of the server", () => {
+  it.each(["40001", "40P01", "55P03"])("a call that failed with SQLSTATE %s is tried again", async (code) => {
     const database = opened(await fakeDatabase(), fake);
     expect(await database.call("clumsy", code, 3)).toBe(4);
     expect(database.retries).toBe(3);
   });
 
-  it("and what fails for good is not", async () => {
+  it("a call that failed with a permanent error is not tried again", async () => {
     const database = opened(await fakeDatabase(), fake);
     await expect(database.call("clumsy", "22012", 3)).rejects.toThrow(/Postgres: no \(clumsy\)/);
     expect(database.retries).toBe(0);
   });
 });
 
-describe("under another isolation level", () => {
-  it.each(["repeatable read", "serializable"])("%s by default: every step says which it wants", async (level) => {
+describe("other isolation levels", () => {
+  it.each(["repeatable read", "serializable"])("%s by default: every step runs under read committed", async (level) => {
     const url = new URL(await fakeDatabase());
     url.searchParams.set("options", `-c default_transaction_isolation=${level.replace(" ", String.raw`\ `)}`);
     const database = opened(url.href, fake);
     for (let i = 0; i < 3; i++) expect(await database.call("strict")).toBe("read committed");
     expect(await database.rows("SELECT current_setting('transaction_isolation') AS level")).toEqual([{ level }]);
-    // What fails inside of the transaction leaves no connection behind in it.
+    // A failure inside of the transaction leaves no connection in it.
     await expect(database.call("clumsy", "22012", 1)).rejects.toThrow(/no/);
     expect(await database.call("clumsy", "40001", 3)).toBe(4);
   });

@@ -18,10 +18,10 @@ async function connected(url: string): Promise<pg.Client> {
   return client;
 }
 
-describe("a lease that has run out, while its worker is about to say that it is done", () => {
+describe("a lease that has expired while its worker is about to settle the job", () => {
   const open = emptyStorages();
 
-  /** One job whose lease has run out and that nobody has noticed yet. */
+  /** One job whose lease has expired, before any sweep. */
   async function expired() {
     const scene = await open();
     const { storage, clock, url } = scene;
@@ -31,12 +31,12 @@ describe("a lease that has run out, while its worker is about to say that it is 
     await clock.advance(1_000);
     const done = { id: "a", token, to: "completed", result: '"done"' } as const;
     const state = async () => (await storage.find(["a"]))[0];
-    // The server knows the time when the storage has asked it something.
+    // The server reads the clock of the test with the next call of the storage.
     expect(await state()).toMatchObject({ state: "active" });
     return { storage, url, done, other: await connected(url), state };
   }
 
-  test("who sweeps leaves alone what is just being completed", async () => {
+  test("the sweep leaves a job alone that is just being completed", async () => {
     const { storage, done, other, state } = await expired();
     await other.query("BEGIN");
     await other.query("SELECT sluice.settle_2($1)", [JSON.stringify(outcomesOf([done]).text)]);
@@ -47,7 +47,7 @@ describe("a lease that has run out, while its worker is about to say that it is 
     expect((await storage.history("a")).attempts).toEqual([]);
   });
 
-  test("who completes it finds that somebody has just taken it away", async () => {
+  test("a worker that completes the job loses to a sweep that was first", async () => {
     const { storage, url, done, other, state } = await expired();
     await other.query("BEGIN");
     await other.query("SELECT sluice.sweep_2()");
@@ -58,9 +58,9 @@ describe("a lease that has run out, while its worker is about to say that it is 
     expect(await state()).toMatchObject({ state: "waiting", result: null });
   });
 
-  test("one of them has it, though who sweeps stands still between looking and writing", async () => {
+  test("the lease is swept once, although the sweep is held up between reading and writing", async () => {
     const { storage, url, done, other, state } = await expired();
-    // It has seen the lease, and has to wait for the limit.
+    // The sweep has read the lease, and has to wait for the limit.
     await other.query("BEGIN");
     await other.query("SELECT sluice.lock_limits(ARRAY['k'])");
     const swept = storage.sweep();
@@ -75,7 +75,7 @@ describe("a lease that has run out, while its worker is about to say that it is 
   });
 });
 
-describe("one after the other", () => leaseProperty("PostgresStorage", emptyStorages(), 25));
+describe("leases that are used one after the other", () => leaseProperty("PostgresStorage", emptyStorages(), 25));
 
 test("two hundred leases that are swept, renewed and ended at the same moment each end in one way", async () => {
   const url = await temporaryDatabase();
@@ -107,13 +107,13 @@ test("two hundred leases that are swept, renewed and ended at the same moment ea
     seen.stalled += stalled;
   }
   expect(await once(url, "SELECT FROM sluice.attempts")).toHaveLength(seen.stalled);
-  // Neither is always the first.
+  // Neither of the two is always first.
   expect(Math.min(seen.completed, seen.stalled)).toBeGreaterThan(0);
   await Promise.all(storages.map((storage) => storage.close()));
 });
 
-describe("workers that call themselves by one name", () => {
-  test("have each their own jobs: none is claimed twice, none is lost", async () => {
+describe("workers of the same name", () => {
+  test("workers of the same name have each their own jobs: none is claimed twice, none is lost", async () => {
     const url = await temporaryDatabase();
     const storage = new PostgresStorage(url);
     await storage.add(Array.from({ length: 400 }, () => newJob()));
@@ -124,7 +124,7 @@ describe("workers that call themselves by one name", () => {
     await storage.close();
   });
 
-  test("neither keep nor end each other's leases", async () => {
+  test("workers of the same name neither keep nor end each other's leases", async () => {
     const url = await temporaryDatabase();
     const [one, two] = [new PostgresStorage(url), new PostgresStorage(url)];
     await one.add([newJob({ id: "a" }), newJob({ id: "b" })]);

@@ -18,28 +18,28 @@ const TYPES = ["a", "b", "c", "d"];
 const GROUPS = [null, null, "g", "h", "i"];
 const ERROR = { name: "Error", message: "it broke" };
 
-/** What all of them together know. */
-export class Ledger {
-  /** Jobs that somebody was told are there. */
+/** The ids that all actors share. */
+export class SharedIds {
+  /** Jobs that a call has reported as added. */
   readonly added = new Set<string>();
   readonly removed = new Set<string>();
   /** Those that may have been replaced by others. */
   readonly keyed = new Set<string>();
 }
 
-/** Whoever does everything that can be done to a storage, at random, over names that it shares with others. */
+/** Does everything that can be done to a storage, at random, over names that it shares with other actors. */
 export class Actor {
   readonly storage: JobStorage;
   readonly #name: string;
-  readonly #ledger: Ledger;
+  readonly #shared: SharedIds;
   readonly #random: Seeded;
   readonly #leases: Lease[] = [];
   readonly #permits: string[] = [];
 
-  constructor(name: string, storage: JobStorage, ledger: Ledger, random: Seeded) {
+  constructor(name: string, storage: JobStorage, shared: SharedIds, random: Seeded) {
     this.#name = name;
     this.storage = storage;
-    this.#ledger = ledger;
+    this.#shared = shared;
     this.#random = random;
   }
 
@@ -75,7 +75,7 @@ export class Actor {
   #job(): NewJob {
     const later = this.#chance(0.1);
     const queue = this.#one(QUEUES);
-    // Where nobody with a group waits, claims go another way.
+    // Where no job with a group waits, claims take another path.
     const grouped = queue === "q" || queue === "r" || this.#chance(0.03);
     return newJob({
       queue,
@@ -113,8 +113,8 @@ export class Actor {
     try {
       const added = await this.storage.add(jobs);
       for (const [i, { id }] of added.entries()) {
-        this.#ledger.added.add(id);
-        if ("idempotency" in jobs[i]! && jobs[i].idempotency !== null) this.#ledger.keyed.add(id);
+        this.#shared.added.add(id);
+        if ("idempotency" in jobs[i]! && jobs[i].idempotency !== null) this.#shared.keyed.add(id);
       }
     } catch (error) {
       // The job that has the key runs: it is not replaced, and none of these is added.
@@ -165,7 +165,7 @@ export class Actor {
   async change(): Promise<void> {
     const action = this.#one(["cancel", "cancel", "retry", "promote", "remove"] as const);
     const queue = this.#one(QUEUES);
-    const ids = [...this.#ledger.added].slice(-20);
+    const ids = [...this.#shared.added].slice(-20);
     const where = {
       states: ["waiting", "dead", "cancelled"],
       type: this.#one(TYPES),
@@ -175,7 +175,7 @@ export class Actor {
     const changed = await this.storage.change(
       this.#chance(0.5) ? { action, queue, ids } : { action, queue, where, limit: 5 },
     );
-    if (action === "remove") for (const id of changed) this.#ledger.removed.add(id);
+    if (action === "remove") for (const id of changed) this.#shared.removed.add(id);
   }
 
   async permit(): Promise<void> {
@@ -228,7 +228,7 @@ export class Actor {
   async look(): Promise<void> {
     await this.storage.overview();
     await this.storage.limits.read({ name: null, group: null });
-    const [id] = this.#ledger.added;
+    const [id] = this.#shared.added;
     if (id !== undefined) await this.storage.explain(id);
     await this.storage.backlog(this.#one(QUEUES));
   }
@@ -258,7 +258,7 @@ function times(many: number, step: Step): Step[] {
   return Array.from({ length: many }, () => step);
 }
 
-/** Somebody else may have removed the limit. */
+/** Another actor may have removed the limit. */
 function unlessGone(error: unknown): undefined {
   if ((error as { readonly code?: unknown }).code !== "SLUICE_LIMIT_NOT_FOUND") throw error;
 }

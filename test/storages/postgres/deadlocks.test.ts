@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Seeded } from "../../../chaos/conductor/seeded.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
-import { Actor, Ledger, QUEUES, RULES } from "./crowd.ts";
+import { Actor, SharedIds, QUEUES, RULES } from "./crowd.ts";
 import { once, temporaryDatabase } from "./server.ts";
 
 /** `SLUICE_CROWD_MS=60000 SLUICE_SEED=7 vitest run …` takes a minute, from another beginning. */
@@ -9,7 +9,7 @@ const LASTS_MS = Number(process.env["SLUICE_CROWD_MS"] ?? 6_000);
 const SEED = Number(process.env["SLUICE_SEED"] ?? 20_300_101);
 const ACTORS = 8;
 
-/** What is wrong in the tables, when nobody does anything. */
+/** What would be wrong in the tables while no statement runs. */
 const WRONG: Readonly<Record<string, string>> = {
   "holds of jobs that do not run": `SELECT * FROM sluice.holds h WHERE until IS NULL AND token > 0
     AND NOT EXISTS (SELECT FROM sluice.jobs j WHERE j.token = h.token AND state = 'active')`,
@@ -22,7 +22,7 @@ const WRONG: Readonly<Record<string, string>> = {
       JOIN sluice.limits l ON l.id = s.limit_id`,
   "totals that are no sums": `SELECT name, grp, used FROM sluice.limits l WHERE window_ms IS NOT NULL AND used <>
     (SELECT coalesce(sum(n), 0) FROM sluice.starts s WHERE s.limit_id = l.id AND l.seen_at - s.at < l.window_ms)`,
-  "jobs that wait in a group where nobody looks": `SELECT j.id FROM sluice.jobs j WHERE state = 'waiting' AND grp IS NOT NULL
+  "jobs that wait in a group that no lane stands for": `SELECT j.id FROM sluice.jobs j WHERE state = 'waiting' AND grp IS NOT NULL
     AND NOT EXISTS (SELECT FROM sluice.lanes l
       WHERE (l.queue, l.type, l.priority, l.grp) = (j.queue, j.type, j.priority, ':' || j.grp) AND l.ready)
     AND NOT EXISTS (SELECT FROM sluice.arrivals a
@@ -31,16 +31,16 @@ const WRONG: Readonly<Record<string, string>> = {
 };
 
 test(
-  `eight that do everything at once never wait for each other in a circle (seed ${SEED})`,
+  `eight actors that do everything at once never deadlock (seed ${SEED})`,
   { timeout: LASTS_MS + 60_000 },
   async () => {
     const url = await temporaryDatabase();
-    // Who waits in a circle is found out before anybody has given up waiting.
+    // The server detects a deadlock before any statement reaches its timeout.
     await once(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET deadlock_timeout = '50ms'`);
     const storages = Array.from({ length: ACTORS }, () => new PostgresStorage(url, { connections: 1 }));
     await storages[0]!.limits.define(RULES);
-    const ledger = new Ledger();
-    const actors = storages.map((storage, i) => new Actor(`w${i}`, storage, ledger, new Seeded(SEED + i)));
+    const shared = new SharedIds();
+    const actors = storages.map((storage, i) => new Actor(`w${i}`, storage, shared, new Seeded(SEED + i)));
     const until = performance.now() + LASTS_MS;
     let steps = 0;
     await Promise.all(
@@ -61,8 +61,8 @@ test(
     );
     expect(await once(url, "SELECT * FROM sluice.holds")).toEqual([]);
 
-    // Whoever was told that a job is there was told the truth: but for those that were removed, or replaced by others.
-    const { added, removed, keyed } = ledger;
+    // Every job that a call reported as added is there, except those that were removed or replaced by others.
+    const { added, removed, keyed } = shared;
     const ids = [...added].filter((id) => !removed.has(id));
     const found = await storages[0]!.find(ids);
     expect(ids.filter((id, i) => found[i] === undefined && !keyed.has(id))).toEqual([]);
@@ -88,7 +88,7 @@ async function drain(storage: PostgresStorage): Promise<void> {
   }
 }
 
-/** Jobs that somebody took for a moment and lost. */
+/** Expires the leases of jobs that were claimed and lost. */
 async function leasesOver(storage: PostgresStorage, queue: string): Promise<void> {
   for (;;) {
     while ((await storage.sweep()).more);
@@ -106,7 +106,7 @@ async function leasesOver(storage: PostgresStorage, queue: string): Promise<void
   }
 }
 
-/** How often the server found a circle, once all who could have been in one have told. */
+/** How many deadlocks the server has counted, once all sessions that could have been in one have reported. */
 async function deadlocks(url: string): Promise<number> {
   for (;;) {
     const [row] = (await once(

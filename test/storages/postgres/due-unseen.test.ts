@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { emptyStorages, newJob } from "./support.ts";
 
-describe("jobs that have come due, and nobody has claimed since", () => {
+describe("jobs that have come due, before any claim has seen them", () => {
   const open = emptyStorages();
 
-  /** Of `due` and `due too` it is time, of `coming` it is not; `waiting` never had to wait for it. */
+  /** `due` and `due too` are due, `coming` is not; `waiting` was due from the start. */
   async function scene() {
     const { storage, clock } = await open();
     await storage.setup();
@@ -22,7 +22,7 @@ describe("jobs that have come due, and nobody has claimed since", () => {
   const where = { type: "t", group: null, endedForMs: null } as const;
 
   test.each(["cancel", "remove"] as const)(
-    "%s: count as waiting, by their ids and by what they are",
+    "%s: jobs that have come due count as waiting, by their ids and by their filter",
     async (action) => {
       const change = { action, queue: "q" } as const;
       expect(await (await scene()).change({ ...change, ids, states: ["waiting"] })).toEqual([
@@ -41,7 +41,7 @@ describe("jobs that have come due, and nobody has claimed since", () => {
     },
   );
 
-  test("promote: need it no more", async () => {
+  test("promote: jobs that have come due are not promoted", async () => {
     const promote = { action: "promote", queue: "q" } as const;
     expect(await (await scene()).change({ ...promote, ids })).toEqual(["coming"]);
     const some = { ...promote, where: { ...where, states: ["scheduled"] }, limit: 1 } as const;

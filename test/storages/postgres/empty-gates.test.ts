@@ -5,7 +5,7 @@ import { emptyStorages, newJob, rule } from "./support.ts";
 const open = emptyStorages();
 const idsOf = (claim: { readonly jobs: readonly { readonly id: string }[] }) => claim.jobs.map(({ id }) => id);
 
-test("a job behind empty lanes at the gate of a limit that was removed is found", async () => {
+test("a job behind empty lanes at the gate of a removed limit is found", async () => {
   const { storage } = await open();
   await storage.limits.define([rule("k", { concurrency: 1 }, { byGroup: true, by: ["model"] })]);
   await storage.add([newJob({ id: "x", keys: { tenant: "x", model: "m" } })]);
@@ -24,7 +24,7 @@ test("a job behind empty lanes at the gate of a limit that was removed is found"
   expect(started).toEqual(["j29"]);
 });
 
-test("gates where no lane stands any more do not make claims ask again and again", async () => {
+test("gates without lanes do not make claims ask again and again", async () => {
   const { storage, clock, pool } = await open();
   await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true, by: ["tenant"] })]);
   const tenants = Array.from({ length: 15 }, (_, n) => `t${n}`);

@@ -7,7 +7,7 @@ import { after, until } from "./office.ts";
 import { temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
-describe("somebody else's session that holds locks of ours", () => {
+describe("another session that holds locks of ours", () => {
   /** In a transaction that is open until the returned function is called. */
   async function holding(url: string, statement: string): Promise<() => Promise<void>> {
     const client = new pg.Client({ connectionString: url });
@@ -24,7 +24,7 @@ describe("somebody else's session that holds locks of ours", () => {
     ["a row of a job", "SELECT FROM sluice.jobs WHERE state = 'active' FOR UPDATE"],
     ["a limit", "SELECT sluice.lock_limits(ARRAY['k'])"],
   ])(
-    "%s: who needs it fails when his time is up, others go on, and so does he when it is given back",
+    "%s: a call that needs it fails at its deadline, other calls go on, and the next call succeeds after the release",
     async (_what, statement) => {
       const url = await temporaryDatabase();
       const storage = new PostgresStorage(url, { timeout: 700 });

@@ -20,7 +20,7 @@ async function block(pool: pg.Pool): Promise<void> {
   ]);
 }
 
-/** How many rows of gates and lanes a claim reads, whatever they are read by. */
+/** How many rows of gates and lanes a claim reads, by any plan. */
 async function readBy(pool: pg.Pool, types: readonly string[] | null): Promise<number> {
   const client = await pool.connect();
   try {

@@ -22,7 +22,7 @@ describe("lanes that wait for one key of a limit", () => {
     "a window": { max: 1, windowMs: 1_000 },
     slots: { concurrency: 1 },
   })) {
-    test(`stay at its gate when it opens, and as few are written as jobs are wanted: ${what}`, async () => {
+    test(`lanes stay at their gate when it opens, and as few are written as jobs are wanted: ${what}`, async () => {
       const { storage, pool, clock } = await open();
       await storage.limits.define([rule("k", quota, BY_MODEL)]);
       await storage.add(
@@ -31,7 +31,7 @@ describe("lanes that wait for one key of a limit", () => {
       let claim = await storage.claim(anything({ max: 1 }));
       const [first] = claim.jobs;
       expect(first?.id).toBe("j0");
-      // Lanes that jobs have only just come into are entered a hundred at a time.
+      // Arrivals are folded a hundred at a time.
       for (let n = 0; n < 100 && (claim.jobs.length > 0 || claim.more || claim.nextInMs === 100); n++) {
         claim = await storage.claim(anything({ max: 1 }));
       }
@@ -50,7 +50,7 @@ describe("lanes that wait for one key of a limit", () => {
     });
   }
 
-  test("leave no gate behind when they are gone", async () => {
+  test("lanes that are gone leave no gate behind", async () => {
     const { storage, pool, clock } = await open();
     await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, BY_MODEL)]);
     await storage.add(["a", "b", "c"].map((tenant) => newJob({ keys: { tenant, model: "large" } })));
@@ -62,7 +62,7 @@ describe("lanes that wait for one key of a limit", () => {
     expect((await pool.query("SELECT FROM sluice.gates")).rowCount).toBe(0);
   });
 
-  test("come home when the limit is removed", async () => {
+  test("lanes leave their gate when the limit is removed", async () => {
     const { storage, pool } = await open();
     await storage.limits.define([rule("k", { concurrency: 1 }, BY_MODEL)]);
     await storage.add(["a", "b", "c"].map((tenant) => newJob({ keys: { tenant, model: "large" } })));
@@ -74,7 +74,7 @@ describe("lanes that wait for one key of a limit", () => {
   });
 });
 
-test("the state of a limit that counts a job is found in the database as everywhere else", async () => {
+test("the state of a limit that counts a job is read from the database as from other storages", async () => {
   const { storage, pool } = await open();
   await storage.setup();
   const text = fc.oneof(

@@ -7,12 +7,12 @@ import { type PostgresServer, startPostgres } from "../../../scripts/postgres-se
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Who asks here is told the URL of a Postgres server; it is started for the first who asks. */
+    /** The address that answers with the URL of a Postgres server, which is started for the first request. */
     readonly postgresDesk: string;
   }
 }
 
-/** Nothing has to outlive these tests; those about durability start servers of their own. */
+/** No data has to outlive these tests; those about durability start servers of their own. */
 const SETTINGS = {
   fsync: "off",
   synchronous_commit: "off",
@@ -22,9 +22,9 @@ const SETTINGS = {
   max_wal_size: "4GB",
 };
 
-/** One Postgres server for all tests of a run that want one, gone with the run. A run in which none does has none. */
+/** One Postgres server for all tests of a run that need one, stopped after the run. It is started only where a test asks for it. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // What was changed in the SQL files is compiled before anybody reads it.
+  // Changed SQL files are compiled before any test imports them.
   writeSql();
   let server: Promise<PostgresServer> | undefined;
   const desk = createServer((_request, response) => {

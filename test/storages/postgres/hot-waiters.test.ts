@@ -10,10 +10,10 @@ const WAITING = 5_000;
 const PER_SECOND = 5;
 const EACH = 3;
 const FOR_MS = 5_000;
-/** What a worker and its storage say when they begin and when they end, beside claims. */
+/** The functions that a worker and its storage call when they begin and when they end, beside claims. */
 const COMING_AND_GOING = 8;
 
-/** Each goes another way in the server: one limit for all jobs, for one type, by turns of groups, and one that is brought along. */
+/** Each takes another path in the server: one limit for all jobs, for one type, by turns of groups, and one that claims bring. */
 const QUEUES: Readonly<Record<string, Pick<WorkerOptions, "limits" | "limiter">>> = {
   all: { limits: { "for all": { max: PER_SECOND, per: "1s", queues: ["all"] } } },
   typed: { limits: { "for one type": { max: PER_SECOND, per: "1s", queues: ["typed"], types: ["call"] } } },
@@ -44,7 +44,7 @@ async function counts(url: string): Promise<Counts> {
   return { calls: new Map(calls.map(({ name, n }) => [name, n])), rows: table!.rows };
 }
 
-test("thousands of jobs behind a limit that is full: hardly more is asked of the server than jobs start", async () => {
+test("thousands of jobs behind a full limit cause hardly more calls to the server than jobs start", async () => {
   const url = await temporaryDatabase();
   await once(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET track_functions = 'all'`);
   const filling = new PostgresStorage(url);
@@ -69,7 +69,7 @@ test("thousands of jobs behind a limit that is full: hardly more is asked of the
   const adding = new PostgresStorage(url);
   let added = 0;
   while (systemClock.now() - began < FOR_MS) {
-    // More comes all the time: nobody need look because of it.
+    // Jobs are added all the time: no worker need look because of them.
     for (const name of Object.keys(QUEUES)) {
       await new Queue(name, { storage: adding }).add("call", {});
       added += 1;
@@ -88,7 +88,7 @@ test("thousands of jobs behind a limit that is full: hardly more is asked of the
   const what = `${starts} starts in ${seconds} s: ${JSON.stringify(Object.fromEntries(calls))}`;
   expect(asked("claim"), what).toBeGreaterThanOrEqual(starts / PER_SECOND);
   expect(asked("claim"), what).toBeLessThanOrEqual(starts + staff.length * seconds);
-  // Whoever adds tells of it.
+  // Producers notify of the jobs that they add.
   expect(asked("notify_others"), what).toBeLessThanOrEqual(added);
   const beside = all - asked("claim") - asked("notify_others");
   expect(beside, what).toBeLessThanOrEqual(starts + staff.length * COMING_AND_GOING);

@@ -19,7 +19,7 @@ async function storagesUnder(isolation: string): Promise<readonly PostgresStorag
   return storages;
 }
 
-/** Everybody does it as often as it goes, all at once. What they got. */
+/** Every storage repeats `work` as often as given, all at once. Returns all results. */
 async function all<T>(
   storages: readonly PostgresStorage[],
   times: number,
@@ -34,13 +34,13 @@ async function all<T>(
 }
 
 describe.each(["repeatable read", "serializable"])("where transactions are %s by default", (isolation) => {
-  test("a limit is exact, whichever way it is taken", async () => {
+  test("a limit is exact, whichever path takes it", async () => {
     const storages = await storagesUnder(isolation);
     const window = { max: MAX, windowMs: 3_600_000 };
     const rules = [
       rule("k", window, { types: ["limited"] }),
       rule("g", window, { types: ["grouped"], byGroup: true }),
-      rule("p", window, { types: ["nobody"] }),
+      rule("p", window, { types: ["none"] }),
     ];
     await storages[0]!.limits.define(rules);
     const jobs = (queue: string, type: string, group: string | null = null) =>
@@ -91,7 +91,7 @@ describe.each(["repeatable read", "serializable"])("where transactions are %s by
     await Promise.all(storages.map((storage) => storage.close()));
   });
 
-  test("one job for one key", async () => {
+  test("one key stands for one job", async () => {
     const storages = await storagesUnder(isolation);
     const added = await all(storages, 10, async (storage) =>
       storage.add([newJob({ idempotency: { key: "k", fingerprint: "f", ttlMs: 60_000, onDuplicate: "return" } })]),

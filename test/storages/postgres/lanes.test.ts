@@ -5,8 +5,8 @@ import { anything } from "../jobs.ts";
 import { temporaryDatabase } from "./server.ts";
 import { type EmptyStorage, emptyStorages, newJob, rule } from "./support.ts";
 
-/** Somebody has his hands on this job while `meanwhile` runs. */
-async function withHandsOn({ pool }: EmptyStorage, id: string, meanwhile: () => Promise<void>): Promise<void> {
+/** Another transaction holds the row lock of this job while `meanwhile` runs. */
+async function withRowLocked({ pool }: EmptyStorage, id: string, meanwhile: () => Promise<void>): Promise<void> {
   const client = await pool.connect();
   try {
     await client.query("BEGIN");
@@ -18,7 +18,7 @@ async function withHandsOn({ pool }: EmptyStorage, id: string, meanwhile: () => 
   }
 }
 
-describe("a job that somebody has his hands on", () => {
+describe("a job whose row another transaction has locked", () => {
   const open = emptyStorages();
   const kinds = { "in a group": "g", "without a group": null };
   const rules = {
@@ -32,7 +32,7 @@ describe("a job that somebody has his hands on", () => {
         const { storage } = opened;
         await storage.limits.define([limit]);
         await storage.add(["a", "b", "c"].map((id) => newJob({ id, group })));
-        await withHandsOn(opened, "a", async () => {
+        await withRowLocked(opened, "a", async () => {
           const { jobs, more, nextInMs } = await storage.claim(anything());
           expect(jobs.map(({ id }) => id)).toEqual(["b", "c"]);
           expect([more, nextInMs !== null && nextInMs <= 10]).toEqual([false, true]);
@@ -47,26 +47,26 @@ describe("a job that somebody has his hands on", () => {
   }
 });
 
-describe("groups that jobs have come into", () => {
+describe("lanes of groups that have just got jobs", () => {
   const open = emptyStorages();
   const idsOf = async (storage: PostgresStorage, said: Parameters<typeof anything>[0]) =>
     (await storage.claim(anything(said))).jobs.map(({ id }) => id);
 
-  test("are served by priority, however many there are that no claim has heard of", async () => {
+  test("lanes are served by priority, however many of them no claim has seen yet", async () => {
     const { storage } = await open();
     await storage.add(Array.from({ length: 1_500 }, (_, n) => newJob({ group: `g${n}` })));
     await storage.add([newJob({ id: "late", group: "late", priority: 1 })]);
     expect(await idsOf(storage, { max: 1 })).toEqual(["late"]);
   });
 
-  test("are entered by the first claim", async () => {
+  test("the first claim adds the lanes of all arrivals", async () => {
     const { storage, pool } = await open();
     await storage.add(["a", "b"].map((group) => newJob({ group })));
     await storage.claim(anything({ max: 0 }));
     expect((await pool.query("SELECT FROM sluice.arrivals")).rowCount).toBe(0);
   });
 
-  test("are all served, by claims and by nobody else's leave", async () => {
+  test("claims serve the lanes of all arrivals without any other step", async () => {
     const { storage, pool } = await open();
     const jobs = Array.from({ length: 1_200 }, (_, n) => newJob({ group: `g${n}`, type: n % 3 === 0 ? "t" : "u" }));
     await storage.add(jobs);
@@ -80,7 +80,7 @@ describe("groups that jobs have come into", () => {
     expect((await pool.query("SELECT FROM sluice.arrivals")).rowCount).toBe(0);
   });
 
-  test("are asked for again at once where all that were read are empty", async () => {
+  test("a claim asks to be repeated at once where all arrivals that it read are of empty lanes", async () => {
     const { storage } = await open();
     const jobs = Array.from({ length: 600 }, (_, n) => newJob({ id: `${n}`, group: `g${n}` }));
     await storage.add(jobs);
@@ -93,7 +93,7 @@ describe("groups that jobs have come into", () => {
     }
   });
 
-  test("are heard of when the transaction that brought them is over, whoever was there meanwhile", async () => {
+  test("a claim sees an arrival once the transaction that wrote it has ended, although other claims ran meanwhile", async () => {
     const { storage, pool } = await open();
     const client = await pool.connect();
     try {
@@ -109,7 +109,7 @@ describe("groups that jobs have come into", () => {
     expect(await idsOf(storage, {})).toEqual(["slow"]);
   });
 
-  test("are kept in bounds where nobody claims", async () => {
+  test("the sweep bounds the number of arrivals of a queue that no worker claims from", async () => {
     const { storage, pool } = await open();
     for (let i = 0; i < 3; i++) {
       await storage.add(Array.from({ length: 900 }, (_, n) => newJob({ id: `${i} ${n}`, group: `g${n}` })));
@@ -119,7 +119,7 @@ describe("groups that jobs have come into", () => {
     expect(await idsOf(storage, { max: 3 })).toEqual(["0 0", "0 1", "0 2"]);
   });
 
-  test("look again where one too heavy was in front, though a claim of other types has heard of it first", async () => {
+  test("a lane behind a head that was too heavy is looked at again, though a claim of other types saw its arrival first", async () => {
     const { storage } = await open();
     await storage.limits.define([rule("k", { max: 3, windowMs: 60_000 }, { weight: "n", types: ["b"] })]);
     const heavy = (id: string, n: number) => newJob({ id, type: "b", group: "g", weights: { n } });
@@ -156,7 +156,7 @@ function most(plan: Plan): number {
   return Math.max(own, ...(plan.Plans ?? []).map(most));
 }
 
-test("what a claim looks at does not depend on how many groups there are", async () => {
+test("what a claim reads does not depend on the number of groups", async () => {
   const url = await temporaryDatabase();
   const storage = new PostgresStorage(url);
   await storage.limits.define([

@@ -21,10 +21,10 @@ async function answer({ pool }: EmptyStorage, call: string, values: unknown[]): 
   return JSON.parse(rows[0]!.answer);
 }
 
-describe("leases that a function is told of, in whatever order", () => {
+describe("lists of leases, in any order", () => {
   const open = emptyStorages();
 
-  test("are kept, each for itself: one that is named twice, a token that is said of two jobs, one that is unknown", async () => {
+  test("a heartbeat extends each lease by itself: one that is named twice, a token that stands for two jobs, an unknown job", async () => {
     const scene = await open();
     const { a, b, c, d } = (await leased(scene, ["a", "b", "c", "d"])) as Record<"a" | "b" | "c" | "d", ListedLease>;
     await scene.storage.change({ action: "cancel", queue: "q", ids: ["c"] });
@@ -34,7 +34,7 @@ describe("leases that a function is told of, in whatever order", () => {
       a,
       { id: "b", token: a.token },
       b,
-      { id: "nobody", token: 1 },
+      { id: "missing", token: 1 },
       c,
       { id: "x", token: d.token },
       c,
@@ -50,14 +50,14 @@ describe("leases that a function is told of, in whatever order", () => {
     });
   });
 
-  test("are kept as they are named to the storage", async () => {
+  test("a heartbeat extends leases in the order in which the caller names them", async () => {
     const scene = await open();
     const { a, b } = (await leased(scene, ["a", "b"])) as Record<"a" | "b", ListedLease>;
-    const leases = [b, { id: "a", token: b.token }, a, b, { id: "nobody", token: a.token }];
-    expect(await scene.storage.heartbeat(leases, 60_000)).toEqual({ lost: ["a", "nobody"], cancelled: [] });
+    const leases = [b, { id: "a", token: b.token }, a, b, { id: "missing", token: a.token }];
+    expect(await scene.storage.heartbeat(leases, 60_000)).toEqual({ lost: ["a", "missing"], cancelled: [] });
   });
 
-  test("are ended, and said again they have been", async () => {
+  test("a settlement ends leases, and answers the same when it is repeated", async () => {
     const scene = await open();
     const ids = Array.from({ length: 40 }, (_, i) => `j${i}`);
     const leases = Object.values(await leased(scene, ids)).toReversed();

@@ -7,7 +7,7 @@ import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 import { emptyStorages, rule } from "./support.ts";
 
 /*
- * The arithmetic of limits is written twice: in TypeScript, which SQLite asks, and in SQL. Whatever is done to limits from
+ * The arithmetic of limits is written twice: in TypeScript, used by SQLite, and in SQL. Whatever is done to limits from
  * outside of jobs, both answer the same, to the last bit.
  */
 
@@ -44,9 +44,9 @@ const change: fc.Arbitrary<LimitChange> = fc.oneof(
   fc.record({ reset: fc.constant(true as const), group }),
 );
 
-const NOBODYS = "nobody's";
+const MISSING = "missing";
 
-/** One storage, and the tokens that it gave, the latest first. */
+/** One storage, and the tokens that it returned, the latest first. */
 class Player {
   readonly limits: LimitStorage;
   readonly rates: AtomicRateLimiterStorage;
@@ -59,11 +59,11 @@ class Player {
   }
 
   permit(at: number): string {
-    return this.#permits.at(at) ?? NOBODYS;
+    return this.#permits.at(at) ?? MISSING;
   }
 
   start(at: number): string {
-    return this.#starts.at(at) ?? NOBODYS;
+    return this.#starts.at(at) ?? MISSING;
   }
 
   async take(asked: LimitTake): Promise<unknown> {
@@ -121,19 +121,23 @@ const deeds = fc.oneof(
 const open = emptyStorages();
 const see = ({ limits }: Player) => limits.read({ name: null, group: null });
 
-test("limits answer as those of SQLite do, whatever is done to them", { timeout: 2_000 * LIVES }, async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(deeds, { maxLength: 40 }), async (done) => {
-      const { storage, clock } = await open();
-      await using other = new SqliteStorage(":memory:", { clock });
-      const [one, two] = [new Player(storage), new Player(other)];
-      for (const { limits } of [one, two]) await limits.define(RULES);
-      for (const { words, ms, play } of done) {
-        expect(await play(one), words).toEqual(await play(two));
-        await clock.advance(ms);
-        expect(await see(one), `after ${words}`).toEqual(await see(two));
-      }
-    }),
-    { numRuns: LIVES, seed: SEED },
-  );
-});
+test(
+  "limits of Postgres answer as those of SQLite do, whatever is done to them",
+  { timeout: 2_000 * LIVES },
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(deeds, { maxLength: 40 }), async (done) => {
+        const { storage, clock } = await open();
+        await using other = new SqliteStorage(":memory:", { clock });
+        const [one, two] = [new Player(storage), new Player(other)];
+        for (const { limits } of [one, two]) await limits.define(RULES);
+        for (const { words, ms, play } of done) {
+          expect(await play(one), words).toEqual(await play(two));
+          await clock.advance(ms);
+          expect(await see(one), `after ${words}`).toEqual(await see(two));
+        }
+      }),
+      { numRuns: LIVES, seed: SEED },
+    );
+  },
+);

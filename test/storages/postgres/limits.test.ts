@@ -49,7 +49,7 @@ describe("limits in Postgres that many change at the same time", () => {
     await limits.define([rule("k", window(1, 1_000), { byGroup: true })]);
     const after = await all(storages, async (storage, i) => {
       for (let j = 0; j < 5; j++) await storage.limits.change("k", { quota: { max: 7 }, group: `${i}.${j}` });
-      // Whoever is last sees all of them.
+      // The last of them sees all changes.
       const [state] = await storage.limits.read({ name: "k", group: null });
       return { revision: state!.revision, groups: Object.keys(state!.rule.groups).length };
     });
@@ -57,7 +57,7 @@ describe("limits in Postgres that many change at the same time", () => {
     expect(Math.max(...after.map(({ groups }) => groups))).toBe(30);
   });
 
-  test("as many take as there is room for", async () => {
+  test("a limit grants exactly as many permits as fit", async () => {
     const storages = await crowd(6);
     await storages[0]!.limits.define([rule("k", { concurrency: 7 }), rule("w", window(9, 60_000))]);
     const ask = (storage: PostgresStorage, name: string) =>
@@ -92,7 +92,7 @@ describe("what is decided before it is written", () => {
     return new PostgresLimits(slow);
   }
 
-  test("holds for so long from when it was written", async () => {
+  test("a hold lasts from the moment at which it was written", async () => {
     const limits = await slowly();
     const held = async () => (await limits.read({ name: "k", group: "g" }))[0]!.states[0]!.heldForMs;
     await limits.define([rule("k", window(5, 1_000), { byGroup: true })]);
@@ -105,7 +105,7 @@ describe("what is decided before it is written", () => {
     expect(await held()).toBe(0);
   });
 
-  test("windows that know nothing of before are full from when they were written", async () => {
+  test("a window without a history is full from the moment at which it was written", async () => {
     const limits = await slowly();
     await limits.define([rule("k", window(5, 1_000))]);
     await limits.define([rule("k", window(5, 1_000), { byGroup: true })]);

@@ -2,12 +2,12 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Proxy } from "../../../chaos/conductor/proxy.ts";
 import { FakeClock } from "../../../src/testing/fake-clock.ts";
-import { hearing, poolOf, until } from "./client-support.ts";
+import { openListening, poolOf, until } from "./client-support.ts";
 import { listener, sayingDatabase, stopping } from "./listeners.ts";
 import { once } from "./server.ts";
 
 const A_JOB_MORE = "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))";
-const BEAT_WAITS = `SELECT 1 FROM pg_stat_activity
+const HEARTBEAT_WAITS = `SELECT 1 FROM pg_stat_activity
   WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%listener_heartbeat_2(%'`;
 
 /** A storage that listens over a connection that can be cut off, on a fake clock. */
@@ -39,7 +39,7 @@ async function listening() {
 
   const clock = new FakeClock();
   const pool = poolOf(way.href, { Client: Watched as unknown as new () => pg.ClientBase });
-  const { hub, database } = hearing(pool, { clock });
+  const { hub, database } = openListening(pool, { clock });
   const ears = () => [...proxy.passages].filter(({ said }) => said.includes("LISTEN"));
   return {
     url: url.href,
@@ -61,34 +61,34 @@ async function listening() {
       held = undefined;
       for (const look of waiting) look();
     },
-    /** Time until the next beat. */
+    /** Advances the clock to the next heartbeat. */
     tick: () => clock.advance(5_000 - (clock.now() % 5_000)),
-    /** Until the beat is answered: for a second at the most it is waited for. */
-    answer: () => until(() => clock.nextTimerIn !== 1_000, "a beat to be answered"),
+    /** Waits until the heartbeat is answered, for a second at the most. */
+    answer: () => until(() => clock.nextTimerIn !== 1_000, "a heartbeat to be answered"),
   };
 }
 
 type Listening = Awaited<ReturnType<typeof listening>>;
 
-/** The same where it is known that all is heard. */
-async function hearingWell() {
+/** A listener that is known to receive notifications. */
+async function receiving() {
   const there = await listening();
   const far = there.subscribe();
   await there.database.call("present");
-  await hear(there, far.wakes);
+  await allReceived(there, far.wakes);
   far.wakes.length = 0;
   return { ...there, far };
 }
 
-/** Until it has heard all that was said before. */
-async function hear({ url }: Pick<Listening, "url">, wakes: readonly boolean[]): Promise<void> {
-  const heard = wakes.length + 1;
+/** Waits until it has received all notifications that were sent before. */
+async function allReceived({ url }: Pick<Listening, "url">, wakes: readonly boolean[]): Promise<void> {
+  const received = wakes.length + 1;
   await once(url, "SELECT sluice.notify_queues(ARRAY['q'])");
-  await until(() => wakes.length === heard, "it to be heard");
+  await until(() => wakes.length === received, "the notification");
 }
 
-/** Nobody can say that he listens before it is over. */
-async function nobodyListens(url: string): Promise<() => Promise<void>> {
+/** No listener can register before the returned function is called. */
+async function blockRegistration(url: string): Promise<() => Promise<void>> {
   const client = await poolOf(url).connect();
   await client.query("BEGIN; LOCK TABLE sluice.listeners IN EXCLUSIVE MODE");
   return async () => {
@@ -99,12 +99,12 @@ async function nobodyListens(url: string): Promise<() => Promise<void>> {
 
 describe("a heartbeat of a listener, every five seconds", () => {
   it("a heartbeat is one statement, and wakes up no subscriber", async () => {
-    const { tick, answer, clock, statements, far, ears, ...there } = await hearingWell();
+    const { tick, answer, clock, statements, far, ears, ...there } = await receiving();
     const before = statements();
     for (let i = 1; i <= 5; i++) {
       await tick();
       await answer();
-      await hear(there, far.wakes);
+      await allReceived(there, far.wakes);
       await clock.advance(250);
       expect([statements() - before, far.wakes.length]).toEqual([i, i]);
     }
@@ -112,15 +112,15 @@ describe("a heartbeat of a listener, every five seconds", () => {
   });
 
   it("a heartbeat makes up for a notification that was lost", async () => {
-    const { url, tick, far } = await hearingWell();
+    const { url, tick, far } = await receiving();
     await once(url, A_JOB_MORE);
     await tick();
-    await until(() => far.wakes.length > 0, "everybody to look");
+    await until(() => far.wakes.length > 0, "the wake-up of subscribers");
     expect(far.wakes).toEqual([false]);
   });
 
   it("a heartbeat names jobs to be cancelled, for its own process only", async () => {
-    const { url, tick, answer, far } = await hearingWell();
+    const { url, tick, answer, far } = await receiving();
     const other = new pg.Client(url);
     await other.connect();
     onTestFinished(() => other.end());
@@ -131,9 +131,9 @@ describe("a heartbeat of a listener, every five seconds", () => {
     for (let i = 1; i <= 3; i++) {
       await tick();
       await answer();
-      await until(() => far.cancelled.length === i, "it to be told");
+      await until(() => far.cancelled.length === i, "the request to stop");
     }
-    await hear({ url }, far.wakes);
+    await allReceived({ url }, far.wakes);
     await until(() => said.length > 0, "the last to be said");
     expect(said).toHaveLength(1);
     expect(far.cancelled).toEqual(["job", "job", "job"]);
@@ -142,16 +142,16 @@ describe("a heartbeat of a listener, every five seconds", () => {
 
 describe("a connection that listens and is cut off", () => {
   it("a job that was added is found with the next heartbeat", async () => {
-    const { url, cut, tick, far } = await hearingWell();
+    const { url, cut, tick, far } = await receiving();
     cut();
     await once(url, A_JOB_MORE);
     await tick();
-    await until(() => far.wakes.length > 0, "everybody to look");
+    await until(() => far.wakes.length > 0, "the wake-up of subscribers");
     expect(far.wakes).toEqual([false]);
   });
 
   it("subscribers look a moment later, and with every heartbeat until notifications are received again", async () => {
-    const { url, cut, tick, answer, clock, far, ears } = await hearingWell();
+    const { url, cut, tick, answer, clock, far, ears } = await receiving();
     cut();
     const deaf = ears();
     await tick();
@@ -160,17 +160,17 @@ describe("a connection that listens and is cut off", () => {
     await clock.advance(250);
     expect(far.wakes).toEqual([true]);
     await tick();
-    await until(() => far.wakes.length === 2, "everybody to look");
+    await until(() => far.wakes.length === 2, "the wake-up of subscribers");
     await clock.advance(100);
-    await until(() => far.wakes.length === 3, "it to listen again, and everybody to look");
-    await hear({ url }, far.wakes);
-    // That it hears is known when it has heard a beat.
+    await until(() => far.wakes.length === 3, "the new connection to listen, and the wake-up of subscribers");
+    await allReceived({ url }, far.wakes);
+    // That the connection receives notifications is known once it has received that of a heartbeat.
     await tick();
-    await until(() => far.wakes.length === 5, "everybody to look");
-    await hear({ url }, far.wakes);
+    await until(() => far.wakes.length === 5, "the wake-up of subscribers");
+    await allReceived({ url }, far.wakes);
     await tick();
     await answer();
-    await hear({ url }, far.wakes);
+    await allReceived({ url }, far.wakes);
     await clock.advance(250);
     expect(far.wakes).toHaveLength(7);
     expect(ears().filter((passage) => !deaf.includes(passage))).toHaveLength(1);
@@ -178,36 +178,36 @@ describe("a connection that listens and is cut off", () => {
 });
 
 it("a connection is not replaced because the process itself was held up", async () => {
-  const { url, hold, release, tick, answer, far, ears } = await hearingWell();
+  const { url, hold, release, tick, answer, far, ears } = await receiving();
   hold();
   await tick();
   await answer();
-  const end = await nobodyListens(url);
+  const end = await blockRegistration(url);
   await tick();
-  await until(async () => (await once(url, BEAT_WAITS)).length > 0, "the next beat to be made");
+  await until(async () => (await once(url, HEARTBEAT_WAITS)).length > 0, "the next heartbeat to be sent");
   release();
   await end();
   await answer();
-  await hear({ url }, far.wakes);
+  await allReceived({ url }, far.wakes);
   expect(ears()).toHaveLength(1);
 });
 
 it("a process that could only register late as a listener looks for what it missed", async () => {
   const { url, subscribe, clock, database } = await listening();
   await database.call("present");
-  const end = await nobodyListens(url);
+  const end = await blockRegistration(url);
   const far = subscribe();
-  await until(async () => (await once(url, BEAT_WAITS)).length > 0, "him to say so");
+  await until(async () => (await once(url, HEARTBEAT_WAITS)).length > 0, "the registration to be sent");
   await clock.advance(1_000);
   await database.call("present");
   await once(url, A_JOB_MORE);
   expect(far.wakes).toEqual([]);
   await end();
-  // Time goes on a little: on a slow machine he may have given up waiting for the lock, and tries again in a moment.
+  // Time advances a little: on a slow machine the process may have given up waiting for the lock, and tries again in a moment.
   const looked = async () => {
     await clock.advance(1);
     return far.wakes.length > 0;
   };
-  await until(looked, "him to look");
+  await until(looked, "the wake-up of subscribers");
   expect(far.wakes).toEqual([true]);
 });

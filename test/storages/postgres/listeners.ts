@@ -5,15 +5,15 @@ import { opened } from "./client-support.ts";
 import { once, temporaryDatabase } from "./server.ts";
 import { newJob } from "./support.ts";
 
-/** A database with its tables, and a function that says what it is given, as if it were a step. */
+/** A database with its tables, and a function that returns its argument, in place of a step. */
 export async function sayingDatabase(): Promise<string> {
   const url = await temporaryDatabase();
   await opened(url).setup();
-  await once(url, "CREATE FUNCTION sluice.say(told text) RETURNS text LANGUAGE sql AS 'SELECT told'");
+  await once(url, "CREATE FUNCTION sluice.say(answer text) RETURNS text LANGUAGE sql AS 'SELECT answer'");
   return url;
 }
 
-/** Active jobs that are asked to stop, whoever has them. */
+/** Active jobs that are asked to stop, whichever worker has them. */
 export async function stopping(url: string, ...ids: readonly string[]): Promise<void> {
   await once(url, "SELECT sluice.add_2($1::json, false)", [addArgument(ids.map((id) => newJob({ id })))]);
   await once(
@@ -23,16 +23,16 @@ export async function stopping(url: string, ...ids: readonly string[]): Promise<
   );
 }
 
-/** Listens to a queue and notes what it hears. */
+/** Listens to a queue and records what it receives. */
 export function listener(hub: Hub, queue: string | null = "q") {
   const wakes: boolean[] = [];
   const cancelled: string[] = [];
   const events: JobEvent[] = [];
-  const leave = hub.subscribe({
+  const unsubscribe = hub.subscribe({
     queue,
-    wake: (news) => wakes.push(news),
+    wake: (mayStart) => wakes.push(mayStart),
     cancelled: (ids) => cancelled.push(...ids),
   });
-  const hearEvents = () => hub.subscribe({ queue, event: (event) => events.push(event) });
-  return { wakes, cancelled, events, leave, hearEvents };
+  const recordEvents = () => hub.subscribe({ queue, event: (event) => events.push(event) });
+  return { wakes, cancelled, events, unsubscribe, recordEvents };
 }

@@ -11,7 +11,7 @@ for (const [what, about] of Object.entries({
   "were too late to start": { deadline: { inMs: 50 } },
   "have other keys now": {},
 })) {
-  test(`a lane whose first jobs ${what} goes by those that are left`, async () => {
+  test(`a lane whose first jobs ${what} takes the place of its remaining jobs`, async () => {
     const { storage, clock } = await open();
     await storage.add(TENANTS.map((tenant) => newJob({ id: `early ${tenant}`, keys: { tenant }, ...about })));
     await clock.advance(10);
@@ -30,7 +30,7 @@ for (const [what, about] of Object.entries({
   });
 }
 
-test("lanes with keys whose first jobs have started go by the jobs that are first then", async () => {
+test("a lane with keys whose first jobs have started takes the place of its next job", async () => {
   const { storage } = await open();
   const add = (prefix: string, lane: string) =>
     storage.add(Array.from({ length: 40 }, (_, n) => newJob({ id: `${prefix}${n}`, keys: { tenant: `${lane}${n}` } })));

@@ -33,7 +33,7 @@ async function roleOf(url: string, role: string): Promise<string> {
 const VERSIONS = Array.from({ length: SCHEMA_VERSION }, (_, i) => i + 1);
 
 describe("the schema", () => {
-  it("is made once, however many start together", async () => {
+  it("the schema is made once, however many storages start together", async () => {
     const url = await temporaryDatabase();
     const all = Array.from({ length: 20 }, () => opened(url, { connections: 2 }));
     await Promise.all(all.map((database) => database.setup()));
@@ -41,7 +41,7 @@ describe("the schema", () => {
     await Promise.all(all.map((database) => database.call("present")));
   });
 
-  it("costs one statement when it is there", async () => {
+  it("setup costs one statement where the schema is there", async () => {
     const url = await temporaryDatabase();
     await opened(url).setup();
     const pool = poolOf(url);
@@ -59,7 +59,7 @@ describe("the schema", () => {
     expect(statements).toBe(1);
   });
 
-  it("two of them in one database know nothing of each other", async () => {
+  it("two schemas in one database are independent", async () => {
     const url = await temporaryDatabase();
     const one = opened(url, { schema: "one" });
     const two = opened(url, { schema: "two" });
@@ -74,7 +74,7 @@ describe("the schema", () => {
     expect(await one.call("channel").catch(() => "text")).toBe("text");
   });
 
-  it("of a newer version is refused", async () => {
+  it("a schema of a newer version is refused", async () => {
     const url = await temporaryDatabase();
     await opened(url).setup();
     await once(url, "INSERT INTO sluice.migrations VALUES (99)");
@@ -85,7 +85,7 @@ describe("the schema", () => {
     }
   });
 
-  it("that is missing is not made where that is not wanted; once it is there it is used", async () => {
+  it("a missing schema is not made with `migrate: false`, and is used once it is there", async () => {
     const url = await temporaryDatabase();
     const database = opened(url, { migrate: false });
     await expect(database.setup()).rejects.toThrow(/is not there: run `sluice migrate`/);
@@ -94,7 +94,7 @@ describe("the schema", () => {
     await database.setup();
   });
 
-  it("waits for others only for so long at a time, and then tries again", async () => {
+  it("a migration waits for another one with a timeout, and then tries again", async () => {
     const url = await temporaryDatabase();
     const pool = poolOf(url);
     const client = await pool.connect();
@@ -108,7 +108,7 @@ describe("the schema", () => {
     expect(await stateOf(url)).toMatchObject({ versions: VERSIONS });
   });
 
-  it("is made under any isolation level", async () => {
+  it("the schema is made under any isolation level", async () => {
     const plain = await temporaryDatabase();
     const url = new URL(plain);
     url.searchParams.set("options", String.raw`-c default_transaction_isolation=serializable`);
@@ -117,7 +117,7 @@ describe("the schema", () => {
   });
 });
 
-describe("a schema that is somebody else's", () => {
+describe("a schema that is not ours", () => {
   const IN_USE = /the schema "app" is in use by something else/;
 
   it.each(["public", "information_schema", "pg_catalog"])("%s is refused", (schema) => {
@@ -146,7 +146,7 @@ describe("a schema that is somebody else's", () => {
     expect(await rights()).toEqual(before);
   });
 
-  it("one that was made for us is used; what others may do with their own things in it stays so", async () => {
+  it("an empty schema is used, and the rights on objects of others in it stay as they are", async () => {
     const url = await temporaryDatabase();
     await once(url, "CREATE SCHEMA app");
     await opened(url, { schema: "app" }).setup();
@@ -165,7 +165,7 @@ describe("a schema that is somebody else's", () => {
     expect(rights).toEqual({ table: true, function: true, ours: false });
   });
 
-  it("of a database with another encoding", async () => {
+  it("a database with another encoding is refused", async () => {
     const url = new URL(await temporaryDatabase());
     const name = `${url.pathname.slice(1)}_latin`;
     await once(url.href, `CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
@@ -177,13 +177,13 @@ describe("a schema that is somebody else's", () => {
     await once(url.href, `DROP DATABASE ${name} WITH (FORCE)`);
   });
 
-  it("of a database that is read-only: that is said at once", async () => {
+  it("a database that is read-only is refused at once", async () => {
     const url = new URL(await temporaryDatabase());
     url.searchParams.set("options", "-c default_transaction_read_only=on");
     await expect(opened(url.href).setup()).rejects.toThrow(/the database is read-only/);
   });
 
-  it("where statements may take no time at all it is made all the same", async () => {
+  it("the schema is made although the database limits the time of statements", async () => {
     const plain = await temporaryDatabase();
     const url = new URL(plain);
     url.searchParams.set("options", "-c statement_timeout=20ms");
@@ -192,14 +192,14 @@ describe("a schema that is somebody else's", () => {
   });
 });
 
-describe("whoever may not", () => {
-  it("create it is told who may", async () => {
+describe("a role without rights", () => {
+  it("a role that may not create the schema gets an error that names the command to run", async () => {
     const url = await temporaryDatabase();
     const role = await roleOf(url, `poor_${process.pid}`);
     await expect(opened(role).setup()).rejects.toThrow(/`sluice migrate --print`/);
   });
 
-  it("is granted what he needs by several at the same time", async () => {
+  it("the rights of a role can be granted several times at once", async () => {
     const url = await temporaryDatabase();
     const name = `granted_${process.pid}`;
     await roleOf(url, name);
@@ -207,7 +207,7 @@ describe("whoever may not", () => {
     await Promise.all(Array.from({ length: 10 }, () => once(url, grantSql("sluice", name))));
   });
 
-  it("use it is told what to grant; with that it works, and nobody else may", async () => {
+  it("a role that may not use the schema gets an error with the grants; with them it works, and no other role may", async () => {
     const url = await temporaryDatabase();
     const name = `worker_${process.pid}`;
     const role = await roleOf(url, name);
@@ -218,7 +218,7 @@ describe("whoever may not", () => {
     await database.setup();
     await database.call("listener_heartbeat", "me", true, true, "ear");
     await database.call("publish", "{}");
-    // Also what a later version brings.
+    // The grants cover what a later version adds.
     await once(
       url,
       "CREATE FUNCTION sluice.later() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE sluice.later (n int)",
@@ -235,8 +235,8 @@ describe("whoever may not", () => {
   });
 });
 
-describe("the functions", () => {
-  it("are all well-formed, those too that are hardly ever called", async () => {
+describe("the functions of the schema", () => {
+  it("every function is well-formed, also those that are seldom called", async () => {
     const url = await temporaryDatabase();
     await opened(url).setup();
     const client = await poolOf(url).connect();
@@ -250,7 +250,7 @@ describe("the functions", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("have a name each that no other function has, in any file", () => {
+  it("no two functions have the same name, in any file", () => {
     const names = SQL_FILES.flatMap(({ text }) =>
       [...text.matchAll(/CREATE OR REPLACE (?:FUNCTION|PROCEDURE) \{schema\}\.([\w{}]+)/g)].map(([, name]) => name),
     );
@@ -258,7 +258,7 @@ describe("the functions", () => {
   });
 });
 
-describe("as text", () => {
+describe("the migration as SQL text", () => {
   const psql = (url: string, text: string) =>
     new Promise<string>((resolve, reject) => {
       const child = promisify(execFile)("psql", ["-q", "-X", "-v", "ON_ERROR_STOP=1", "-d", url]);
@@ -266,7 +266,7 @@ describe("as text", () => {
       child.then(({ stdout, stderr }) => resolve(stdout + stderr), reject);
     });
 
-  it("it makes the same as the storage does, and may be run twice", async () => {
+  it("the SQL text makes the same schema as the storage does, and may be run twice", async () => {
     const url = await temporaryDatabase();
     await once(url, migrationSql("sluice"));
     await once(url, migrationSql("sluice"));
@@ -276,7 +276,7 @@ describe("as text", () => {
     await opened(url, { migrate: false }).setup();
   });
 
-  it("psql runs it as it is, without a word", async (context) => {
+  it("psql runs the SQL text as it is, without output", async (context) => {
     const there = await promisify(execFile)("psql", ["--version"]).catch(() => undefined);
     if (there === undefined) context.skip("there is no psql here");
     const url = await temporaryDatabase();
@@ -285,7 +285,7 @@ describe("as text", () => {
     await opened(url, { schema: "elsewhere", migrate: false }).setup();
   });
 
-  it("says what a role needs", () => {
+  it("the SQL text names the grants that a role needs", () => {
     expect(migrationSql("sluice")).toContain('-- GRANT USAGE ON SCHEMA "sluice" TO "a_role";');
     expect(grantSql("sluice", 'we"ird')).toContain('TO "we""ird"');
   });

@@ -9,8 +9,8 @@ import { newJob } from "./support.ts";
 
 const KNOWN = "SELECT name FROM pg_prepared_statements WHERE name LIKE 'sluice%'";
 
-describe("statements by their names", () => {
-  it("are remembered by connections of pg, and by the same name only where the text is the same", async () => {
+describe("named statements", () => {
+  it("connections of pg remember statements by name, and one name stands for one text", async () => {
     const pool = poolOf(await temporaryDatabase(), { max: 1 });
     const known = async () => (await pool.query<{ name: string }>(KNOWN)).rows.map(({ name }) => name);
     const storages = [
@@ -31,7 +31,7 @@ describe("statements by their names", () => {
     for (const storage of storages) await storage.close();
   });
 
-  it("that a session has forgotten are sent as they are, and from then on all", async () => {
+  it("a statement that a session has forgotten is sent without a name, and so are all after it", async () => {
     const pool = poolOf(await temporaryDatabase(), { max: 1 });
     await using storage = new PostgresStorage(pool);
     const jobs = [newJob(), newJob(), newJob()];
@@ -47,7 +47,7 @@ describe("statements by their names", () => {
     { code: "26000", turnsOff: true },
     { code: "42P05", turnsOff: true },
     { code: "0A000", routine: "RevalidateCachedQuery", turnsOff: true },
-    { code: "0A000", routine: "somebody", turnsOff: false },
+    { code: "0A000", routine: "AnotherRoutine", turnsOff: false },
   ])("are given up where they fail with $code of $routine: $turnsOff", async ({ turnsOff, ...failure }) => {
     let named = 0;
     const Forgetful = class extends pg.Client {
@@ -68,7 +68,7 @@ describe("statements by their names", () => {
     expect(database.retries).toBe(0);
   });
 
-  it("are not used where another isolation level is the default", async () => {
+  it("no statement is named where another isolation level is the default", async () => {
     const url = await temporaryDatabase();
     await once(
       url,
@@ -83,8 +83,8 @@ describe("statements by their names", () => {
   });
 });
 
-describe("through a pooler in transaction mode that knows nothing of names", () => {
-  it("everything is done once, whoever's names a session has kept", async () => {
+describe("a pooler in transaction mode that does not know named statements", () => {
+  it("every job runs once, whichever statement names a session of the pooler remembers", async () => {
     const { pooler, url } = await Pooler.open(await temporaryDatabase());
     const limits = defineLimits({ all: { max: 15, per: "200ms", types: ["t"] } });
     for (let round = 0; round < 3; round++) {
@@ -107,7 +107,7 @@ describe("through a pooler in transaction mode that knows nothing of names", () 
       await worker.stop();
     }
     expect(pooler.transactions).toBeGreaterThan(50);
-    // Each of them found out soon, and did without.
+    // Each storage soon finds that names fail, and sends statements without them.
     expect(pooler.named).toBeGreaterThan(0);
     expect(pooler.named).toBeLessThan(50);
   });

@@ -4,11 +4,11 @@ import type { JobEvent } from "../../../src/core/events.ts";
 import type { PostgresDatabase } from "../../../src/storages/postgres/database.ts";
 import type { PostgresPool } from "../../../src/storages/postgres/driver.ts";
 import type { StepHints } from "../../../src/storages/postgres/step-hints.ts";
-import { hearing, hurried, poolOf, until } from "./client-support.ts";
+import { openListening, hurried, poolOf, until } from "./client-support.ts";
 import { listener, sayingDatabase, stopping } from "./listeners.ts";
 import { once } from "./server.ts";
 
-const say = (database: PostgresDatabase, told: StepHints) => database.call("say", JSON.stringify(told));
+const say = (database: PostgresDatabase, hints: StepHints) => database.call("say", JSON.stringify(hints));
 
 const LISTENING = `SELECT pid FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE 'LISTEN%'`;
@@ -16,87 +16,87 @@ const LISTENING = `SELECT pid FROM pg_stat_activity
 describe("notifications of other processes", () => {
   it("the hints of a step reach other processes, and its own process once", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
-    const there = hearing(url);
+    const here = openListening(url);
+    const there = openListening(url);
     const near = listener(here.hub);
     const far = listener(there.hub);
     const other = listener(there.hub, "other");
-    // Both listen by then, and have heard who is to stop.
+    // Both listen by then, and have read which jobs are asked to stop.
     await Promise.all([here.database.call("present"), there.database.call("present")]);
     await stopping(url, "job-1");
     await say(here.database, { woken: [["q", true]], stopping: [["q", "job-1"]] });
     expect([near.wakes, near.cancelled]).toEqual([[true], ["job-1"]]);
-    await until(() => far.wakes.length > 0 && far.cancelled.length > 0, "the other one to hear it", 1_000);
+    await until(() => far.wakes.length > 0 && far.cancelled.length > 0, "the other process to be notified", 1_000);
     expect([far.wakes, far.cancelled]).toEqual([[true], ["job-1"]]);
     expect(other.wakes).toEqual([]);
     await say(here.database, { wakeAll: true });
-    await until(() => other.wakes.length > 0 && far.wakes.length > 1, "everybody to hear it", 1_000);
+    await until(() => other.wakes.length > 0 && far.wakes.length > 1, "all subscribers to be notified", 1_000);
     expect([near.wakes, near.cancelled]).toEqual([[true, true], ["job-1"]]);
   });
 
   it("many hints are sent in one notification", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
-    const there = hearing(url);
+    const here = openListening(url);
+    const there = openListening(url);
     const far = listener(there.hub, null);
     await there.database.call("present");
     for (let i = 0; i < 200; i++) await say(here.database, { woken: [["q", i % 2 === 0]] });
     await say(here.database, { woken: [["last", true]] });
     const queues = new Set<string>();
     there.hub.subscribe({ queue: "last", wake: () => queues.add("last") });
-    await until(() => far.wakes.length > 0, "something to be heard");
+    await until(() => far.wakes.length > 0, "a first notification");
     await say(here.database, { woken: [["last", true]] });
-    await until(() => queues.size > 0, "the last to be heard");
+    await until(() => queues.size > 0, "the notification of the last queue");
     expect(far.wakes.length).toBeLessThan(100);
   });
 
   it("more hints than fit into a notification wake up all queues", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
-    const there = hearing(url);
+    const here = openListening(url);
+    const there = openListening(url);
     const far = listener(there.hub, "q-399");
     await there.database.call("present");
     const woken = Array.from({ length: 400 }, (_, i) => [`q-${i}`, false] as const);
     await say(here.database, { woken });
-    await until(() => far.wakes.length > 0, "it to be heard");
+    await until(() => far.wakes.length > 0, "the notification");
   });
 
   it("a process that begins to listen is notified within a second", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
-    // Nobody listens, and that is remembered for a moment.
+    const here = openListening(url);
+    // No process listens, and that is remembered for a moment.
     await say(here.database, { woken: [["q", true]] });
-    const there = hearing(url);
+    const there = openListening(url);
     const far = listener(there.hub);
     await there.database.call("present");
     await say(here.database, { woken: [["q", true]] });
-    await until(() => far.wakes.length > 0, "it to be heard", 1_000);
+    await until(() => far.wakes.length > 0, "the notification", 1_000);
   });
 
   it("a malformed notification is ignored", async () => {
     const url = await sayingDatabase();
-    const there = hearing(url);
+    const there = openListening(url);
     const far = listener(there.hub);
     await there.database.call("present");
     for (const text of ["", "null", "[]", "{", '{"queues":[1,["q"],["q","x"],[null,true]],"stopping":[{}]}']) {
       await once(url, "SELECT pg_notify(sluice.channel(), $1)", [text]);
     }
     await once(url, "SELECT sluice.notify_queues(ARRAY['q'])");
-    await until(() => far.wakes.length > 0, "what makes sense to be heard");
+    await until(() => far.wakes.length > 0, "the well-formed notification");
     expect([far.wakes, far.cancelled]).toEqual([[true], []]);
   });
 
   it("a notification that a job is to be cancelled counts only if the table says so", async () => {
     const url = await sayingDatabase();
-    const there = hearing(url);
+    const there = openListening(url);
     const far = listener(there.hub);
     await there.database.call("present");
     await stopping(url, "asked", "runs on", "has ended");
     await once(url, "UPDATE sluice.jobs SET cancel_requested = false WHERE id = 'runs on'");
     await once(url, "UPDATE sluice.jobs SET state = 'waiting', lease_until = NULL WHERE id = 'has ended'");
-    const forged = { stopping: ["runs on", "has ended", "nobody"].map((id) => ["q", id]) };
+    const forged = { stopping: ["runs on", "has ended", "missing"].map((id) => ["q", id]) };
     await once(url, "SELECT pg_notify(sluice.channel(), $1)", [JSON.stringify(forged)]);
-    // Under another queue than its own: what it is in is for the table to say.
+    // Under another queue than its own: the table decides in which queue the job is.
     await once(url, "SELECT pg_notify(sluice.channel(), $1)", [JSON.stringify({ stopping: [["r", "asked"]] })]);
     await until(() => far.cancelled.length > 0, "the one that was asked to stop");
     expect(far.cancelled).toEqual(["asked"]);
@@ -105,24 +105,24 @@ describe("notifications of other processes", () => {
   it("a subscriber that comes while the last one leaves is notified", async () => {
     const url = await sayingDatabase();
     const pool = poolOf(url, { max: 1 });
-    const there = hearing(pool, { connections: 0, clock: hurried(10) });
+    const there = openListening(pool, { connections: 0, clock: hurried(10) });
     const gone = listener(there.hub);
     await there.database.call("present");
     const held = await pool.connect();
-    gone.leave();
-    await until(() => pool.waitingCount > 0, "it to say goodbye");
+    gone.unsubscribe();
+    await until(() => pool.waitingCount > 0, "the listener to unregister");
     listener(there.hub);
-    // Would be there now, and gone when the goodbye is heard.
+    // The new listener would be registered now, and removed when the request to unregister is processed.
     await new Promise((resolve) => setTimeout(resolve, 50));
     held.release();
     await there.database.call("present");
-    await until(() => pool.waitingCount === 0 && pool.idleCount === 1, "all to be said");
+    await until(() => pool.waitingCount === 0 && pool.idleCount === 1, "all requests to be sent");
     expect(await once(url, "SELECT 1 FROM sluice.listeners")).toHaveLength(1);
   });
 
   it("jobs that are added in a transaction of the user are notified when it is committed", async () => {
     const url = await sayingDatabase();
-    const there = hearing(url);
+    const there = openListening(url);
     const far = listener(there.hub);
     await there.database.call("present");
     const client = await poolOf(url).connect();
@@ -130,7 +130,7 @@ describe("notifications of other processes", () => {
     await client.query("SELECT sluice.notify_queues(ARRAY['q', 'r'], false)");
     await client.query("ROLLBACK; BEGIN; SELECT sluice.notify_queues(ARRAY['q'], true); COMMIT");
     client.release();
-    await until(() => far.wakes.length > 0, "it to be heard");
+    await until(() => far.wakes.length > 0, "the notification");
     expect(far.wakes).toEqual([true]);
   });
 });
@@ -141,40 +141,40 @@ describe("events", () => {
 
   it("events come from the next step on, from any process, once, in order", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
-    const there = hearing(url);
+    const here = openListening(url);
+    const there = openListening(url);
     await here.database.call("publish", JSON.stringify(event("before")));
     const near = listener(here.hub);
-    near.hearEvents();
+    near.recordEvents();
     await here.database.call("publish", JSON.stringify(event("1")));
     await there.database.call("publish", JSON.stringify(event("2")));
     await here.database.call("publish", JSON.stringify(event("3")));
-    await until(() => near.events.length >= 3, "all to be heard");
+    await until(() => near.events.length >= 3, "all events");
     expect(near.events).toEqual([event("1"), event("2"), event("3")]);
   });
 
   it("no events are written while no subscriber wants them", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
+    const here = openListening(url);
     const near = listener(here.hub);
     await here.database.call("publish", JSON.stringify(event("1")));
     expect(await once(url, "SELECT event FROM sluice.events")).toEqual([]);
-    const leave = near.hearEvents();
+    const unsubscribe = near.recordEvents();
     await here.database.call("publish", JSON.stringify(event("2")));
-    await until(() => near.events.length > 0, "it to be heard");
-    leave();
-    near.leave();
+    await until(() => near.events.length > 0, "the event");
+    unsubscribe();
+    near.unsubscribe();
     await until(
       async () => (await once(url, "SELECT 1 FROM sluice.listeners")).length === 0,
-      "nobody to be registered",
+      "no listener to be registered",
     );
   });
 
   it("events that are committed after later ones are read", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
+    const here = openListening(url);
     const near = listener(here.hub);
-    near.hearEvents();
+    near.recordEvents();
     await here.database.call("present");
     const pool = poolOf(url);
     const late = await pool.connect();
@@ -187,27 +187,27 @@ describe("events", () => {
     await never.query("ROLLBACK");
     never.release();
     await here.database.call("publish", JSON.stringify(event("early")));
-    await until(() => near.events.length > 0, "the early one to be heard");
+    await until(() => near.events.length > 0, "the early event");
     await late.query("COMMIT");
     late.release();
     await here.database.call("publish", JSON.stringify(event("last")));
-    await until(() => near.events.length >= 4, "all to be heard");
+    await until(() => near.events.length >= 4, "all events");
     expect(near.events).toEqual([event("early"), event("late 1"), event("late 2"), event("last")]);
   });
 
   it("many events that are written at once are all read", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
+    const here = openListening(url);
     const near = listener(here.hub);
-    near.hearEvents();
+    near.recordEvents();
     await here.database.call("present");
     await once(
       url,
       `INSERT INTO sluice.events (at, event) SELECT 0, json_build_object('event', 'added', 'queue', 'q', 'type', 't', 'id', i) FROM generate_series(1, 3500) AS i`,
     );
     await say(here.database, { events: true });
-    await until(() => near.events.length >= 3_500, "all to be heard");
-    expect(near.events.map((heard) => ("id" in heard ? Number(heard.id) : 0))).toEqual(
+    await until(() => near.events.length >= 3_500, "all events");
+    expect(near.events.map((one) => ("id" in one ? Number(one.id) : 0))).toEqual(
       Array.from({ length: 3_500 }, (_, i) => i + 1),
     );
   });
@@ -216,16 +216,16 @@ describe("events", () => {
 describe("a storage that receives no notifications", () => {
   it("a connection that was killed is replaced, subscribers look once, and then are notified", async () => {
     const url = await sayingDatabase();
-    const here = hearing(url);
-    const there = hearing(url);
+    const here = openListening(url);
+    const there = openListening(url);
     const far = listener(there.hub);
     await there.database.call("present");
     const killed = await once(url, `SELECT pg_terminate_backend(pid) FROM (${LISTENING}) AS l`);
     expect(killed).toHaveLength(1);
-    await until(() => far.wakes.length > 0, "everybody to look");
+    await until(() => far.wakes.length > 0, "the wake-up of subscribers");
     expect(far.wakes).toEqual([true]);
     await say(here.database, { woken: [["q", false]] });
-    await until(() => far.wakes.length > 1, "to hear again");
+    await until(() => far.wakes.length > 1, "the next notification");
     expect(far.wakes).toEqual([true, false]);
   });
 
@@ -234,9 +234,9 @@ describe("a storage that receives no notifications", () => {
     const pool = poolOf(url);
     const bare: PostgresPool = { query: (text, values) => pool.query(text, values), connect: () => pool.connect() };
     const clock = hurried(20);
-    const there = hearing(bare, { clock });
+    const there = openListening(bare, { clock });
     const far = listener(there.hub);
-    // Where registering takes long it looks once more at the beginning.
+    // Where registering takes long, subscribers look once more at the beginning.
     await until(() => far.wakes.length >= 2, "to look twice");
     const start = clock.now();
     const before = far.wakes.length;
@@ -258,10 +258,10 @@ describe("a storage that receives no notifications", () => {
       }
     };
     const clock = hurried(20);
-    const there = hearing(poolOf(url, { Client: Deaf as unknown as new () => pg.ClientBase, max: 1 }), { clock });
+    const there = openListening(poolOf(url, { Client: Deaf as unknown as new () => pg.ClientBase, max: 1 }), { clock });
     const far = listener(there.hub);
     await until(() => far.wakes.length >= 12, "to look twelve times");
-    // The one of the pool, and now and then one that listens in vain.
+    // The connection of the pool, and now and then one that listens in vain.
     expect(connections).toBeLessThanOrEqual(10);
     expect(connections).toBeGreaterThan(2);
   });

@@ -27,9 +27,9 @@ async function pair() {
   });
   await storage.setup();
   const wakes: boolean[] = [];
-  there.subscribe({ queue: "q", wake: (news) => wakes.push(news) });
-  // Whoever has a step under way is registered.
-  await there.find(["nobody"]);
+  there.subscribe({ queue: "q", wake: (mayStart) => wakes.push(mayStart) });
+  // A storage whose step is under way is registered.
+  await there.find(["missing"]);
   const said: unknown[] = [];
   const ear = new pg.Client(url);
   await ear.connect();
@@ -46,10 +46,10 @@ describe("the notification of jobs that are added after a pause", () => {
   it("jobs that are added after a pause are notified by the step that adds them, in one round trip", async () => {
     const { storage, statements, wakes, said } = await pair();
     await storage.add([newJob()]);
-    await until(() => wakes.length === 1, "the first to be heard of");
+    await until(() => wakes.length === 1, "the notification of the first job");
     await pause(50);
     await storage.add([newJob(), newJob()]);
-    await until(() => wakes.length === 2 && said.length === 2, "the others to be heard of");
+    await until(() => wakes.length === 2 && said.length === 2, "the notification of the others");
     expect(statements).toEqual(["add_uniform", "add_uniform"]);
     expect(wakes).toEqual([true, false]);
     expect(said).toMatchObject([{ queues: [["q", true]] }, { queues: [["q", false]] }]);
@@ -63,7 +63,7 @@ describe("the notification of jobs that are added after a pause", () => {
     await other.query("BEGIN");
     await other.query("SELECT pg_advisory_xact_lock(sluice.lock_key('telling', ''))");
     await storage.add([newJob()]);
-    await until(() => wakes.length === 1, "it to be heard of");
+    await until(() => wakes.length === 1, "its notification");
     expect(statements).toEqual(["add_uniform", "notify_others"]);
   });
 
@@ -85,18 +85,18 @@ describe("the notification of jobs that are added after a pause", () => {
     await until(async () => (await once(url, sleeping)).length > 0, "the job to be committed");
     await using there = new PostgresStorage(url);
     const wakes: boolean[] = [];
-    there.subscribe({ queue: "q", wake: (news) => wakes.push(news) });
-    await there.find(["nobody"]);
+    there.subscribe({ queue: "q", wake: (mayStart) => wakes.push(mayStart) });
+    await there.find(["missing"]);
     wakes.length = 0;
     await added;
-    await until(() => wakes.length > 0, "the job to be heard of", 3_000);
+    await until(() => wakes.length > 0, "the notification of the job", 3_000);
   });
 
   it("jobs of a queue whose name does not fit into a notification wake up workers all the same", async () => {
     const { storage, wakes } = await pair();
     await storage.add([newJob({ queue: "x".repeat(9_000) })]);
     await storage.add([newJob()]);
-    await until(() => wakes.length > 0, "the queue to be heard of");
+    await until(() => wakes.length > 0, "the notification of the queue");
   });
 });
 

@@ -24,7 +24,7 @@ async function whileUnderWay({ pool }: EmptyStorage, first: string, values: unkn
   }
 }
 
-describe("whoever waits for a job finds it as it is then", () => {
+describe("a call that waits for a job reads it again", () => {
   const open = emptyStorages();
   const error = { name: "Error", message: "no" };
   const ends: Readonly<Record<string, (lease: { id: string; token: number }) => Outcome>> = {
@@ -34,7 +34,7 @@ describe("whoever waits for a job finds it as it is then", () => {
   };
 
   for (const [state, outcome] of Object.entries(ends)) {
-    test(`a job is ${state}, though its lease was renewed meanwhile`, async () => {
+    test(`a job is ${state} although its lease was renewed meanwhile`, async () => {
       const scene = await open();
       const { storage } = scene;
       await storage.add([newJob({ id: "a" })]);
@@ -48,7 +48,7 @@ describe("whoever waits for a job finds it as it is then", () => {
     });
   }
 
-  test("a lease that somebody else ends meanwhile is lost", async () => {
+  test("a lease that another call ends meanwhile is lost", async () => {
     const scene = await open();
     const { storage } = scene;
     await storage.add([newJob({ id: "a" }), newJob({ id: "b" })]);
@@ -61,7 +61,7 @@ describe("whoever waits for a job finds it as it is then", () => {
     expect((await storage.find(["a", "b"])).map((job) => job?.state)).toEqual(["dead", "completed"]);
   });
 
-  test("work on many jobs goes on behind those that somebody else has taken meanwhile", async () => {
+  test("a change of many jobs goes on with others where some were removed meanwhile", async () => {
     const scene = await open();
     const { storage } = scene;
     await storage.add(["a", "b", "c", "d"].map((id) => newJob({ id })));
@@ -73,33 +73,38 @@ describe("whoever waits for a job finds it as it is then", () => {
     expect(removed).toEqual(["c", "d"]);
   });
 
-  test.each([0, 1])("of jobs that end together some are kept, and nothing of the others (%i)", async (first) => {
-    const { storage, pool } = await open();
-    const ids = ["a", "b", "c", "d"];
-    await storage.add(ids.map((id, i) => newJob({ id, ...(i % 2 === first && { keepFor: 0 }) })));
-    const failed = (await storage.claim(anything())).jobs;
-    await storage.report(failed.map(({ id, token }) => ({ id, token, log: ["line"] })));
-    await storage.settle(failed.map(({ id, token }) => ({ id, token, to: "retry", inMs: 0, error })));
-    const leases = (await storage.claim(anything())).jobs.map(({ id, token }) => ({ id, token }));
-    const outcomes = leases.map(({ id, token }): Outcome => {
-      return { id, token, to: "completed", result: JSON.stringify(id) };
-    });
-    // Nobody has these leases.
-    const swapped = outcomes.map((outcome, i): Outcome => Object.assign({}, outcome, { token: leases[3 - i]!.token }));
-    expect(await storage.settle(swapped)).toEqual(ids);
-    expect(await storage.settle([...outcomes, { id: "d", token: 1, to: "completed", result: null }])).toEqual(["d"]);
-    const kept = ids.filter((_, i) => i % 2 !== first);
-    expect((await storage.find(ids)).map((job) => job?.result)).toEqual(
-      ids.map((id) => (kept.includes(id) ? JSON.stringify(id) : undefined)),
-    );
-    expect((await storage.history(kept[0]!)).attempts).toHaveLength(1);
-    for (const table of ["attempts", "log"]) {
-      expect((await pool.query(`SELECT FROM sluice.${table}`)).rows).toHaveLength(2);
-    }
-    expect(await storage.settle(outcomes)).toEqual(ids);
-  });
+  test.each([0, 1])(
+    "of jobs that end together some are kept, and nothing of the others remains (%i)",
+    async (first) => {
+      const { storage, pool } = await open();
+      const ids = ["a", "b", "c", "d"];
+      await storage.add(ids.map((id, i) => newJob({ id, ...(i % 2 === first && { keepFor: 0 }) })));
+      const failed = (await storage.claim(anything())).jobs;
+      await storage.report(failed.map(({ id, token }) => ({ id, token, log: ["line"] })));
+      await storage.settle(failed.map(({ id, token }) => ({ id, token, to: "retry", inMs: 0, error })));
+      const leases = (await storage.claim(anything())).jobs.map(({ id, token }) => ({ id, token }));
+      const outcomes = leases.map(({ id, token }): Outcome => {
+        return { id, token, to: "completed", result: JSON.stringify(id) };
+      });
+      // These leases do not exist.
+      const swapped = outcomes.map((outcome, i): Outcome =>
+        Object.assign({}, outcome, { token: leases[3 - i]!.token }),
+      );
+      expect(await storage.settle(swapped)).toEqual(ids);
+      expect(await storage.settle([...outcomes, { id: "d", token: 1, to: "completed", result: null }])).toEqual(["d"]);
+      const kept = ids.filter((_, i) => i % 2 !== first);
+      expect((await storage.find(ids)).map((job) => job?.result)).toEqual(
+        ids.map((id) => (kept.includes(id) ? JSON.stringify(id) : undefined)),
+      );
+      expect((await storage.history(kept[0]!)).attempts).toHaveLength(1);
+      for (const table of ["attempts", "log"]) {
+        expect((await pool.query(`SELECT FROM sluice.${table}`)).rows).toHaveLength(2);
+      }
+      expect(await storage.settle(outcomes)).toEqual(ids);
+    },
+  );
 
-  test("a call that is said again answers what the first one has done", async () => {
+  test("a call that is repeated returns what the first one did", async () => {
     const { storage, pool } = await open();
     await storage.add([newJob({ id: "a" }), newJob({ id: "b" }), newJob({ id: "c" }), newJob({ id: "d", keepFor: 0 })]);
     const call = async (text: string, ...values: unknown[]): Promise<Record<string, unknown>> =>
@@ -134,7 +139,7 @@ describe("whoever waits for a job finds it as it is then", () => {
     const plain = { ids: outcomes.map(({ id }) => id), tokens: outcomes.map(({ token }) => token) };
     expect(await call("settle_2($1, true)", JSON.stringify(plain))).toMatchObject({ stale: [] });
     expect(await call("settle_2($1, false)", JSON.stringify(plain))).toMatchObject({ stale: [0, 1, 2, 3] });
-    // Whose lease ran out has lost it, however often it is said.
+    // A lease that has expired is lost, however often the call is repeated.
     const [late] = (await storage.claim(anything({ leaseMs: 1 }))).jobs;
     await pool.query("UPDATE public.test_clock SET wall = wall + 10");
     expect((await storage.sweep()).stalled).toBe(1);
@@ -169,11 +174,11 @@ function forgetful(pool: pg.Pool, word: string): pg.Pool {
   });
 }
 
-describe("an add whose answer got lost is repeated", () => {
+describe("the repeat of an add whose answer got lost", () => {
   const open = emptyStorages();
   const idempotency = { key: "k", fingerprint: "f", ttlMs: 60_000, onDuplicate: "return" } as const;
 
-  test("and answers as the first one would have", async () => {
+  test("the repeat answers as the first call would have", async () => {
     const { storage: other, pool } = await open();
     await other.add([newJob({ id: "earlier", idempotency })]);
     const storage = new PostgresStorage(forgetful(pool, ".add_2("), { connections: 0 });
@@ -195,13 +200,13 @@ describe("an add whose answer got lost is repeated", () => {
   });
 
   test.each([[["a"]], [["a", "b"]]])(
-    "without keys as well (%j); who waits hears of what the first one has added",
+    "the repeat without keys as well (%j), and the first call wakes up subscribers",
     async (ids) => {
       const { pool, storage: other } = await open();
       const storage = new PostgresStorage(forgetful(pool, ".add_uniform_2("), { connections: 0 });
       onTestFinished(() => storage.close());
       const wakes: boolean[] = [];
-      onTestFinished(storage.subscribe({ queue: "q", wake: (news) => wakes.push(news) }));
+      onTestFinished(storage.subscribe({ queue: "q", wake: (mayStart) => wakes.push(mayStart) }));
       const group = "g";
       expect(await storage.add(ids.map((id) => newJob({ id, group, deadline: { inMs: 60_000 } })))).toEqual(
         ids.map((id) => ({ id, created: true })),

@@ -9,7 +9,7 @@ import type { Outcome } from "../../../src/storage/job-storage.ts";
 import { temporaryDatabase } from "./server.ts";
 import { newJob } from "./support.ts";
 
-/** How many jobs there are of each kind. Whoever looks at a tenth of them has not used the index that is there for it. */
+/** How many jobs there are of each kind. A plan that reads a tenth of them has not used the index that is there for it. */
 const MANY = 10_000;
 
 interface Plan {
@@ -28,7 +28,7 @@ interface Explained {
   readonly Plan: Plan;
 }
 
-/** A database that many jobs were added to; the planner may have been told about it. */
+/** A database that many jobs were added to; ANALYZE may have been run. */
 async function filled(analyzed: boolean): Promise<{ readonly client: pg.Client; readonly statements: Explained[] }> {
   const url = await temporaryDatabase();
   const storage = new PostgresStorage(url);
@@ -60,7 +60,7 @@ async function filled(analyzed: boolean): Promise<{ readonly client: pg.Client; 
   return { client, statements };
 }
 
-/** How many rows of a table each part of a plan has looked at, by how it did so. */
+/** How many rows of a table each part of a plan has read, by how it did so. */
 function looks(plan: Plan, table = "jobs"): { readonly how: string; readonly rows: number }[] {
   const below = (plan.Plans ?? []).flatMap((part) => looks(part, table));
   const loops = plan["Actual Loops"];
@@ -70,14 +70,14 @@ function looks(plan: Plan, table = "jobs"): { readonly how: string; readonly row
   return isScan || plan["Rows Removed by Join Filter"] !== undefined ? [seen, ...below] : below;
 }
 
-test.each([false, true])("no step looks at more jobs than it has to, of very many (analyzed: %s)", async (analyzed) => {
+test.each([false, true])("no step reads more jobs than it has to, of very many (analyzed: %s)", async (analyzed) => {
   const { client, statements } = await filled(analyzed);
   try {
     const call = async (name: string, ...values: readonly unknown[]): Promise<unknown> => {
       statements.length = 0;
-      const marks = values.map((_, i) => `$${i + 1}`).join(", ");
+      const placeholders = values.map((_, i) => `$${i + 1}`).join(", ");
       const { rows } = await client.query<{ answer: string }>(
-        `SELECT sluice.${calledName(name)}(${marks})::text AS answer`,
+        `SELECT sluice.${calledName(name)}(${placeholders})::text AS answer`,
         [...values],
       );
       const wrong = statements.flatMap(({ "Query Text": text, Plan: plan }) =>
@@ -106,7 +106,7 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
       expect(ids.length).toBe(50);
       return ids.map((id, i) => ({ id, token: tokens[i]!, to: "completed", result: null }));
     };
-    // Often enough for plans that are kept.
+    // Often enough for generic plans.
     let done = await claimed(["t"], []);
     for (let i = 0; i < 7; i++) done = await claimed([["t"], ["t", "u"], null][i % 3]!, done);
     const error = { name: "Error", message: "no" };
@@ -157,8 +157,8 @@ test("a confirmation and the end of a permit look up their limits, of very many"
   try {
     const seen = async (name: string, ...values: readonly unknown[]) => {
       statements.length = 0;
-      const marks = values.map((_, i) => `$${i + 1}`).join(", ");
-      await client.query(`SELECT sluice.${calledName(name)}(${marks})`, [...values]);
+      const placeholders = values.map((_, i) => `$${i + 1}`).join(", ");
+      await client.query(`SELECT sluice.${calledName(name)}(${placeholders})`, [...values]);
       expect(statements.length).toBeGreaterThan(0);
       return statements.flatMap(({ Plan: plan }) => looks(plan, "limits")).filter(({ rows }) => rows > MANY / 10);
     };

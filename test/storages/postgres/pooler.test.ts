@@ -5,8 +5,8 @@ import { type PostgresPool, PostgresStorage, type SqlValue } from "../../../src/
 import { once, temporaryDatabase } from "./server.ts";
 
 /**
- * A pool behind which a pooler stands in transaction mode: whoever has a connection of it gets another session of the server
- * for every transaction, and sessions forget everything in between.
+ * A pool behind which a pooler stands in transaction mode: its clients get another session of the server for every transaction,
+ * and sessions forget everything in between.
  */
 async function pooled(url: string): Promise<PostgresPool & { readonly transactions: () => number }> {
   const sessions = new pg.Pool({ connectionString: url, max: 4 });
@@ -71,7 +71,7 @@ describe.each(["read committed", "repeatable read"])("through a pooler in transa
     expect(results).toEqual(jobs.map((_, n) => n * 2));
     expect(ran.toSorted((a, b) => a - b)).toEqual(jobs.map((_, n) => n));
     await worker.stop();
-    // It really was another session each time, and none was left with anything.
+    // Every transaction had another session, and no state was left in any of them.
     expect(pool.transactions()).toBeGreaterThan(20);
     expect(
       await once(

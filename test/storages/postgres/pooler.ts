@@ -5,14 +5,14 @@ import { onTestFinished } from "vitest";
 /** A session of the server, which is one client's for the length of a transaction. */
 interface Session {
   readonly socket: Socket;
-  /** Takes what the server says. */
-  hear: (bytes: Buffer, ready: string | undefined) => void;
+  /** Receives what the server sends. */
+  receive: (bytes: Buffer, ready: string | undefined) => void;
 }
 
 /**
  * Stands between clients and the server as a pooler in transaction mode does that knows nothing about statements with names: each
- * transaction goes to the session that was used the longest time ago, whoever's it was, and what clients say is passed on as it
- * is.
+ * transaction goes to the session that was unused for the longest time, whichever client had it, and messages of clients are
+ * passed on as they are.
  */
 export class Pooler {
   /** How many statements were given a name. */
@@ -58,7 +58,7 @@ export class Pooler {
     };
     const send = async (bytes: Buffer): Promise<void> => {
       session ??= await this.#session();
-      session.hear = answered;
+      session.receive = answered;
       session.socket.write(bytes);
     };
     let greeted = false;
@@ -69,7 +69,7 @@ export class Pooler {
         (frame) => {
           if (!greeted) {
             greeted = true;
-            // Whoever comes brings a session along, and is greeted by it.
+            // A new client brings a session along, and gets its greeting.
             session = this.#connect(frame, answered);
             return;
           }
@@ -86,17 +86,17 @@ export class Pooler {
     );
   }
 
-  #connect(greeting: Buffer, hear: Session["hear"]): Session {
+  #connect(greeting: Buffer, receive: Session["receive"]): Session {
     const socket = connect(this.#to, "127.0.0.1");
     this.#keep(socket);
-    const session: Session = { socket, hear };
+    const session: Session = { socket, receive };
     socket.write(greeting);
     socket.on(
       "data",
       frames(
         () => false,
         (frame) => {
-          session.hear(frame, frame[0] === 0x5a ? String.fromCharCode(frame[5]!) : undefined);
+          session.receive(frame, frame[0] === 0x5a ? String.fromCharCode(frame[5]!) : undefined);
         },
       ),
     );
@@ -122,7 +122,7 @@ export class Pooler {
 }
 
 /** Takes bytes apart into messages. `bare`: the next one has no letter in front. */
-function frames(bare: () => boolean, hear: (frame: Buffer) => void): (bytes: Buffer) => void {
+function frames(bare: () => boolean, receive: (frame: Buffer) => void): (bytes: Buffer) => void {
   let rest = Buffer.alloc(0);
   return (bytes) => {
     rest = Buffer.concat([rest, bytes]);
@@ -133,7 +133,7 @@ function frames(bare: () => boolean, hear: (frame: Buffer) => void): (bytes: Buf
       if (rest.length < end) return;
       const frame = rest.subarray(0, end);
       rest = rest.subarray(end);
-      hear(frame);
+      receive(frame);
     }
   };
 }

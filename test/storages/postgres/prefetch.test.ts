@@ -8,7 +8,7 @@ describe("a claim prefetches jobs that run under no limit", () => {
   const open = emptyStorages();
   const five = ["a", "b", "c", "d", "e"];
 
-  test("beside those that start at once, in the same order", async () => {
+  test("jobs are prefetched beside those that start at once, in the same order", async () => {
     const { storage } = await open();
     await storage.add(five.map((id) => newJob({ id })));
     const claim = await storage.claim(anything({ max: 1, prefetch: 3 }));
@@ -20,14 +20,14 @@ describe("a claim prefetches jobs that run under no limit", () => {
     expect([ids(rest), rest.more, rest.nextInMs]).toEqual([["e"], false, null]);
   });
 
-  test("of several types as well", async () => {
+  test("jobs of several types are prefetched as well", async () => {
     const { storage } = await open();
     await storage.add(five.map((id, i) => newJob({ id, type: i % 2 === 0 ? "t" : "u", priority: i })));
     expect(ids(await storage.claim(anything({ max: 1, prefetch: 2 })))).toEqual(["e", "d", "c"]);
     expect(ids(await storage.claim(anything({ max: 1, prefetch: 2, types: ["t", "u"] })))).toEqual(["b", "a"]);
   });
 
-  test("but only what is tried for the first time, and may be tried again", async () => {
+  test("only jobs that are tried for the first time and may be tried again are prefetched", async () => {
     const { storage } = await open();
     await storage.add(five.map((id, i) => newJob({ id, maxAttempts: i % 2 === 0 ? 1 : 3 })));
     const first = await storage.claim(anything({ max: 1, prefetch: 9 }));
@@ -35,7 +35,7 @@ describe("a claim prefetches jobs that run under no limit", () => {
     const none = await storage.claim(anything({ max: 0, prefetch: 9 }));
     expect([ids(none), none.more, none.nextInMs]).toEqual([[], true, 0]);
     expect((await storage.find(["c"]))[0]).toMatchObject({ state: "waiting", attempt: 0, token: 0 });
-    // One that was given back has its attempt again.
+    // A job that was given back has its attempt again.
     const error = { name: "Error", message: "no" };
     await storage.settle(
       first.jobs
@@ -51,7 +51,7 @@ describe("a claim prefetches jobs that run under no limit", () => {
     expect([ids(last), last.more]).toEqual([["b", "c", "e"], false]);
   });
 
-  test("not under a limit, whether or not it walks", async () => {
+  test("no job is prefetched under a limit, on the uniform path or with a plan", async () => {
     const { storage } = await open();
     await storage.add(five.map((id) => newJob({ id })));
     const brought = await storage.claim(
@@ -65,11 +65,11 @@ describe("a claim prefetches jobs that run under no limit", () => {
     expect(ids(await storage.claim(anything({ max: 1, prefetch: 3 })))).toEqual(["c"]);
     await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true, types: ["t"] })]);
     expect(ids(await storage.claim(anything({ max: 1, prefetch: 3, types: ["t"] })))).toEqual(["d"]);
-    // Another type is under none of them.
+    // The other type is under none of the limits.
     expect(ids(await storage.claim(anything({ max: 0, prefetch: 3, types: ["u"] })))).toEqual(["f"]);
   });
 
-  test("not among groups", async () => {
+  test("no job of a group is prefetched", async () => {
     const { storage } = await open();
     await storage.add(five.map((id) => newJob({ id, group: "g" })));
     expect(ids(await storage.claim(anything({ max: 1, prefetch: 3 })))).toEqual(["a"]);

@@ -28,7 +28,7 @@ test("four processes claim 2,000 jobs: none twice, none lost", async () => {
   await storage.close();
 });
 
-test("processes that are killed all the time: no window is over, no more at a time than may be, and slots come back", async () => {
+test("processes that are killed all the time exceed no window and no concurrency, and their slots come back", async () => {
   const url = await temporaryDatabase();
   const storage = new PostgresStorage(url);
   const [max, windowMs, concurrency] = [10, 1_000, 3];
@@ -38,7 +38,7 @@ test("processes that are killed all the time: no window is over, no more at a ti
   let made = 0;
   const start = () => new Child("worker", url, `w${made++}`, "2", "60", "700");
   const fleet = Array.from({ length: 4 }, start);
-  /** Whoever is the next to tell what it has claimed. */
+  /** Resolves with the number of the next process that reports a claimed job. */
   const claimed = () =>
     new Promise<number>((resolve) => {
       for (const [i, child] of fleet.entries()) {

@@ -41,7 +41,7 @@ const COLUMNS = `SELECT c.relname || '.' || a.attname AS name, a.attname ~ '${IN
 describe("the repair of the clock", () => {
   const open = emptyStorages();
 
-  test("knows of every column of numbers whether it holds instants", async () => {
+  test("the repair knows for every column of numbers whether it holds instants", async () => {
     const { url } = await open();
     const columns = (await once(url, COLUMNS)) as { name: string; moved: boolean }[];
     const others = columns.flatMap(({ name, moved }) => (moved ? [] : [name]));
@@ -49,7 +49,7 @@ describe("the repair of the clock", () => {
     for (const { name, moved } of columns) expect(isInstantColumn(name.split(".")[1]!)).toBe(moved);
   });
 
-  test("changes nothing that is decided", async () => {
+  test("the repair changes no decision", async () => {
     const { storage, clock, pool } = await open();
     const place = { executor: pool, schema: "sluice" };
     await playRepair([storage], clock, () => repairClock(place));
@@ -58,8 +58,8 @@ describe("the repair of the clock", () => {
 });
 
 describe("the repair of the clock, while others add jobs", () => {
-  /** A database whose storage is two days ahead, and a connection that repairs it in a transaction that is left open. */
-  async function ahead(): Promise<{
+  /** A database whose storage clock is two days fast, and a connection that repairs it in a transaction that is left open. */
+  async function fastClock(): Promise<{
     readonly url: string;
     readonly storage: PostgresStorage;
     readonly client: pg.Client;
@@ -81,7 +81,7 @@ describe("the repair of the clock, while others add jobs", () => {
 
   test.each([
     ["one", [newJob({ due: { inMs: 60_000 } })]],
-    ["alike", [newJob({ due: { inMs: 60_000 } }), newJob({ due: { inMs: 60_000 } })]],
+    ["uniform", [newJob({ due: { inMs: 60_000 } }), newJob({ due: { inMs: 60_000 } })]],
     [
       "with a key",
       [
@@ -92,11 +92,11 @@ describe("the repair of the clock, while others add jobs", () => {
       ],
     ],
   ])("who waits for it reads the clock anew: %s", async (_, jobs) => {
-    const { url, storage, client } = await ahead();
+    const { url, storage, client } = await fastClock();
     await client.query("BEGIN");
     await client.query("SELECT sluice.repair_clock($1)", [INSTANT_COLUMNS]);
     const added = storage.add(jobs);
-    await until(async () => (await once(url, WAITING)).length > 0, 60_000, "somebody waits");
+    await until(async () => (await once(url, WAITING)).length > 0, 60_000, "an add waits");
     await client.query("COMMIT");
     await added;
     const late =
@@ -104,8 +104,8 @@ describe("the repair of the clock, while others add jobs", () => {
     expect(await once(url, late)).toEqual([]);
   });
 
-  test("a transaction that stays open is in its way, and it gives up", async () => {
-    const { url, storage, client } = await ahead();
+  test("a transaction that stays open blocks the repair, which gives up", async () => {
+    const { url, storage, client } = await fastClock();
     await client.query("BEGIN");
     await storage.add([newJob()], client);
     await expect(once(url, "SELECT sluice.repair_clock($1)", [INSTANT_COLUMNS])).rejects.toMatchObject({

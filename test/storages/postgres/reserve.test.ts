@@ -11,7 +11,7 @@ interface Settings {
   readonly pid: number;
 }
 
-/** A pool of one connection that the user holds; and what he does with new ones. */
+/** A pool of one connection that the user holds, and the hooks of the user for new ones. */
 async function heldPool(config: object = {}) {
   const pool = poolOf(await temporaryDatabase(), { max: 1, ...config });
   const held = await pool.connect();
@@ -20,7 +20,7 @@ async function heldPool(config: object = {}) {
 }
 
 describe("connections beside a pool of the user's", () => {
-  it("are prepared as those of the pool are", async () => {
+  it("connections of the reserve are prepared as those of the pool are", async () => {
     const onConnect = async (client: pg.ClientBase): Promise<void> => {
       await client.query("SET search_path = pg_catalog");
     };
@@ -36,7 +36,7 @@ describe("connections beside a pool of the user's", () => {
     await own!.end();
   });
 
-  it("that cannot be prepared are not used", async () => {
+  it("connections that cannot be prepared are not used", async () => {
     let fails = false;
     const onConnect = async (): Promise<void> => {
       if (fails) throw new Error("no such role");
@@ -47,11 +47,11 @@ describe("connections beside a pool of the user's", () => {
     await expect(database.rows(SETTINGS)).rejects.toThrow(/no such role/);
     await expect(database.own()).rejects.toThrow(/no such role/);
     fails = false;
-    // Nobody waits for those that failed.
+    // No call waits for those that failed.
     expect(await Promise.all([1, 2, 3].map(() => database.rows(SETTINGS)))).toHaveLength(3);
   });
 
-  it("come and go for those who count", async () => {
+  it("the pool reports connections of the reserve when they are opened and closed", async () => {
     const { pool } = await heldPool();
     let open = 0;
     const changes: number[] = [];
@@ -66,7 +66,7 @@ describe("connections beside a pool of the user's", () => {
 });
 
 describe("a connection that is used for one step after the other", () => {
-  it("is given to whoever else waits for it, between two of them", async () => {
+  it("a connection is given to another request of the pool between two steps", async () => {
     const pool = poolOf(await temporaryDatabase(), { max: 1 });
     const database = opened(pool, { connections: 0 });
     await database.setup();
@@ -84,7 +84,7 @@ describe("a connection that is used for one step after the other", () => {
     }
     over.abort();
     await busy;
-    // And to the pool, as soon as nobody needs it.
+    // The pool gets the connection back as soon as no step needs it.
     await until(() => pool.idleCount === 1, "it to be given back");
   });
 });

@@ -13,11 +13,11 @@ import { poolOf, until } from "./client-support.ts";
 import { temporaryDatabase } from "./server.ts";
 import { emptyStorages, newJob, rule, type EmptyStorage } from "./support.ts";
 
-/** So many come and go that passing them takes long. */
+/** So many jobs come and go that passing their index entries takes long. */
 const MANY = 6_000;
-/** Whoever passes so few has not passed those. */
+/** A scan that passes so few entries has not passed those. */
 const FEW = 1_000;
-/** After so long all of them are passed again. */
+/** After this time all of them are passed again. */
 const LOOK_MS = 250;
 
 const BACK = { to: "back", inMs: 0, held: false, hold: null, error: null, unstarted: true } as const;
@@ -31,7 +31,7 @@ interface Claimed {
   readonly ids: readonly string[];
   readonly more: boolean;
   readonly nextInMs: number | null;
-  /** How many entries of the index it passed. */
+  /** How many entries of the index the claim passed. */
   readonly passed: number;
 }
 
@@ -64,7 +64,7 @@ class Crowd {
     return { crowd: new Crowd(scene, client), release };
   }
 
-  /** Many of this priority come and go. */
+  /** Adds and ends many jobs of this priority. */
   async comeAndGo(priority = 0): Promise<void> {
     const { storage } = this.#scene;
     await storage.add(Array.from({ length: MANY }, () => newJob({ priority, keepFor: 0 })));
@@ -77,7 +77,7 @@ class Crowd {
     await this.#scene.storage.add([newJob({ id, priority })]);
   }
 
-  /** Claims, and counts. */
+  /** Claims, and counts the entries that were passed. */
   async claim(max: number, { types = null, limits = [] }: Asked = {}): Promise<Claimed> {
     const said = { claim: 1, queue: "q", worker: "w", max, types, lease_ms: 30_000, limits };
     const { answer, passed } = await this.counted("sluice.claim_2($1)", JSON.stringify(said));
@@ -85,14 +85,14 @@ class Crowd {
     return { ids: recordsOf(jobs, anything({ types, max })).map(({ id }) => id), more, nextInMs, passed };
   }
 
-  /** What a call answers, and how many entries it passed. */
+  /** The answer of a call, and how many entries it passed. */
   async counted(
     call: string,
     ...values: readonly unknown[]
   ): Promise<{ readonly answer: unknown; readonly passed: number }> {
     const passed = async () =>
       Number((await this.#client.query<{ n: string }>("SELECT sluice.passed() AS n")).rows[0]!.n);
-    // Within a transaction nothing of what is counted is summed up.
+    // Within a transaction the statistics are not summed up.
     await this.#client.query("BEGIN");
     const before = await passed();
     const { rows } = await this.#client.query<{ answer: string }>(`SELECT ${call} AS answer`, [...values]);
@@ -167,7 +167,7 @@ describe("where every claim sets a cursor", () => {
             expect(await storage.settle(ended)).toEqual([]);
           }
         }
-        // By what claims say of later all of them are found.
+        // The wake-up times of claims lead to all of them.
         for (let looks = 0; waiting.size > 0; looks++) {
           expect(looks).toBeLessThan(200);
           const { more, nextInMs } = await claim({ max: 2, leaseMs: 1e9 });
@@ -181,10 +181,10 @@ describe("where every claim sets a cursor", () => {
   });
 });
 
-describe("where many have gone, and the server may clean up nothing", () => {
+describe("where many jobs have gone, and the server may clean up nothing", () => {
   const open = emptyStorages();
 
-  test.each(Object.entries(WAYS))("a claim %s begins where the one before it did", async (_, asked) => {
+  test.each(Object.entries(WAYS))("a claim %s begins at the cursor of the claim before it", async (_, asked) => {
     const { crowd } = await Crowd.gather(await open());
     await crowd.comeAndGo();
     for (const id of ["a", "b", "c"]) await crowd.add(id);
@@ -231,7 +231,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await crowd.claim(1)).toMatchObject({ ids: ["a"], more: false });
   });
 
-  test("when all were looked through, and nobody was found, nobody is waited for", async () => {
+  test("a claim that has scanned all entries and found no job names no wake-up time", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     await crowd.comeAndGo();
@@ -243,7 +243,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await crowd.cursors()).toBe(1);
   });
 
-  test("whatever their priority, jobs come in order, and in one claim", async () => {
+  test("jobs of all priorities are returned in order, and in one claim", async () => {
     const { crowd } = await Crowd.gather(await open());
     await crowd.comeAndGo(1);
     await crowd.add("high", 1);
@@ -264,7 +264,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     for (const { passed } of claims) expect(passed).toBeLessThan(FEW);
   });
 
-  test("many priorities have few cursors", async () => {
+  test("many priorities share few cursors", async () => {
     const { crowd } = await Crowd.gather(await open());
     for (let priority = 20; priority > 0; priority--) {
       if (priority === 20) await crowd.comeAndGo(priority);
@@ -277,7 +277,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(ids).toEqual(Array.from({ length: 20 }, (_, i) => `again ${20 - i}`));
   });
 
-  test("a job that somebody else has his hands on holds up no other", async () => {
+  test("a job whose row another transaction has locked holds up no other job", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     await crowd.comeAndGo();
@@ -294,7 +294,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await crowd.claim(1)).toMatchObject({ ids: ["locked"] });
   });
 
-  test("a job that is too late ends, and holds up no other", async () => {
+  test("a job that is past its deadline ends, and holds up no other job", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     const { storage, clock } = scene;
@@ -308,7 +308,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await storage.find(["late"])).toMatchObject([{ state: "dead" }]);
   });
 
-  test("a worker becomes idle", async () => {
+  test("a worker becomes idle where no job is left", async () => {
     const url = await temporaryDatabase();
     const pool = poolOf(url);
     const storage = new PostgresStorage(pool);
@@ -331,7 +331,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await crowd.cursors()).toBe(1);
   });
 
-  test("while a limit is full for one type, those of others start", async () => {
+  test("while a limit is full for one type, jobs of other types start", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     const { storage } = scene;
@@ -347,7 +347,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     }
   });
 
-  test("adding a job takes no longer", async () => {
+  test("cursors do not slow down the adding of a job", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     await crowd.comeAndGo();
@@ -360,7 +360,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(uniform.passed + general.passed).toBeLessThan(FEW);
   });
 
-  test("when it may clean up again there are no cursors any more, and all is in order", async () => {
+  test("cursors disappear once the server may clean up again, and jobs stay in order", async () => {
     const scene = await open();
     const { crowd, release } = await Crowd.gather(scene);
     await crowd.comeAndGo();

@@ -17,8 +17,8 @@ function calledFromOutside(): readonly string[] {
   return [...new Set(["add_job", ...calls.map(([, name]) => name!)])].toSorted();
 }
 
-describe("names of functions and operators mean those of the server", () => {
-  it("in every function that is called from outside", async () => {
+describe("names of functions and operators", () => {
+  it("names in every function that is called from outside mean those of the server", async () => {
     const names = calledFromOutside();
     expect(names).toEqual(
       expect.arrayContaining([
@@ -46,7 +46,7 @@ describe("names of functions and operators mean those of the server", () => {
     expect(names.filter((name) => calledName(name) === name)).toEqual(["add_job"]);
   });
 
-  it("whatever others put in their place", async () => {
+  it("names mean those of the server, whatever objects other schemas have under the same names", async () => {
     const url = await temporaryDatabase();
     await opened(url).setup();
     // What fits better than the server's own is taken, wherever it is found.

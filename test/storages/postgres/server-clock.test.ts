@@ -17,7 +17,7 @@ async function open(): Promise<{ readonly pool: pg.Pool; readonly clock: ServerC
 
 const wallOf = async (pool: pg.Pool) => (await pool.query<{ wall: number }>("SELECT wall FROM clock")).rows[0]!.wall;
 
-test("the server knows the time before anything else is asked of it", async () => {
+test("the server has the time of the test before any other statement", async () => {
   const { pool, clock } = await open();
   expect(await wallOf(pool)).toBe(clock.wall());
   await clock.advance(0.1);
@@ -26,7 +26,7 @@ test("the server knows the time before anything else is asked of it", async () =
   expect(await wallOf(pool)).toBe(clock.wall());
 });
 
-test("timers that come due find the server at their time, and what they began is over when time has moved on", async () => {
+test("timers that come due find the server at their time, and their statements are done when time has moved on", async () => {
   const { pool, clock } = await open();
   const seen: number[] = [];
   const begin = clock.wall();
@@ -41,18 +41,18 @@ test("timers that come due find the server at their time, and what they began is
   expect(clock.wall() - begin).toBe(1_000);
 });
 
-test("what was notified has been heard when time has moved on, and what hearing it began is over", async () => {
+test("notifications are received when time has moved on, and what their handlers began is done", async () => {
   const { pool, clock } = await open();
   const client = await pool.connect();
-  const heard: string[] = [];
+  const payloads: string[] = [];
   client.on("notification", ({ payload }) => {
-    void pool.query("SELECT pg_sleep(0.01)").then(() => heard.push(payload ?? ""));
+    void pool.query("SELECT pg_sleep(0.01)").then(() => payloads.push(payload ?? ""));
   });
-  await client.query("LISTEN news");
+  await client.query("LISTEN channel");
   for (let i = 0; i < 20; i++) {
-    void pool.query("SELECT pg_notify('news', $1)", [String(i)]);
+    void pool.query("SELECT pg_notify('channel', $1)", [String(i)]);
     await clock.advance(0);
-    expect(heard).toHaveLength(i + 1);
+    expect(payloads).toHaveLength(i + 1);
   }
   client.release();
 });

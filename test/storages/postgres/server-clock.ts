@@ -2,30 +2,30 @@ import { FakeClock } from "../../../src/testing/index.ts";
 import type { Traffic } from "./traffic.ts";
 
 /**
- * Time that stands still until it is moved, for a storage whose clock is that of its server: nothing reaches the server before
- * it was told the time, and moving on waits for what is on its way.
+ * Time that stands still until it is moved, for a storage whose clock is that of its server: the time is written to the server
+ * before any other statement, and moving on waits for statements that are under way.
  */
 export class ServerClock extends FakeClock {
   readonly #traffic: Traffic;
 
-  /** `tell`: writes down the time at the server. */
-  constructor(traffic: Traffic, tell: (wall: number) => Promise<unknown>) {
+  /** `write`: writes the time to the server. */
+  constructor(traffic: Traffic, write: (wall: number) => Promise<unknown>) {
     super();
     this.#traffic = traffic;
-    let told = Number.NaN;
-    let telling: Promise<void> | undefined;
+    let written = Number.NaN;
+    let writing: Promise<void> | undefined;
     traffic.gate = () => {
       const wall = this.wall();
-      if (told !== wall) {
-        told = wall;
-        const now = (telling ?? Promise.resolve())
-          .then(() => tell(wall))
+      if (written !== wall) {
+        written = wall;
+        const now = (writing ?? Promise.resolve())
+          .then(() => write(wall))
           .then(() => {
-            if (telling === now) telling = undefined;
+            if (writing === now) writing = undefined;
           });
-        telling = now;
+        writing = now;
       }
-      return telling;
+      return writing;
     };
   }
 

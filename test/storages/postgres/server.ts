@@ -26,7 +26,7 @@ export async function createDatabase(): Promise<{ readonly url: string; readonly
   return { url: url.href, drop: () => dropDatabase(server, name) };
 }
 
-/** Connections that were ended are gone a moment later, which is waited for; those that nobody has ended are ended then. */
+/** Waits until the connections that were ended are gone, and ends those that the test has left open. */
 async function dropDatabase(server: string, name: string): Promise<void> {
   try {
     await once(server, `DROP DATABASE ${name}`);

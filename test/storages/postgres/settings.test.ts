@@ -5,7 +5,7 @@ import { anything } from "../jobs.ts";
 import { once, temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
-/** Settings that people have, and that change how a server answers. */
+/** Settings that users have, and that change how a server answers. */
 const SETTINGS: readonly Readonly<Record<string, string>>[] = [
   { timezone: "Pacific/Apia", datestyle: "SQL, DMY", intervalstyle: "sql_standard" },
   { timezone: "America/St_Johns", extra_float_digits: "-15" },
@@ -19,7 +19,7 @@ const SETTINGS: readonly Readonly<Record<string, string>>[] = [
 const near = (instant: number) => Math.abs(instant - Date.now()) < 60_000;
 
 describe.each(SETTINGS)("a database with %o", (settings) => {
-  test("keeps time and numbers as any other", async () => {
+  test("the storage keeps time and numbers as on any other server", async () => {
     const url = await temporaryDatabase();
     const name = new URL(url).pathname.slice(1);
     for (const [setting, value] of Object.entries(settings)) {

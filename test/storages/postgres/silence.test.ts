@@ -10,18 +10,18 @@ import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { mutableServer, opened, poolOf, until } from "./client-support.ts";
 import { once, temporaryDatabase } from "./server.ts";
 
-/** A schema that looks as if it were ours, with functions that say who did them, and for how long they would wait. */
+/** A schema that looks as if it were ours, with functions that answer with their session, or with its timeout for locks. */
 const FUNCTIONS = `CREATE SCHEMA fake; CREATE TABLE fake.migrations (version integer, at timestamptz);
   INSERT INTO fake.migrations VALUES (2, now());
   CREATE FUNCTION fake.pid() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
   CREATE FUNCTION fake.heartbeat_2() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
-  CREATE FUNCTION fake.patience() RETURNS json LANGUAGE sql AS 'SELECT to_json(current_setting(''lock_timeout''))';
+  CREATE FUNCTION fake.lock_timeout() RETURNS json LANGUAGE sql AS 'SELECT to_json(current_setting(''lock_timeout''))';
   CREATE FUNCTION fake.slow(ms float8) RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid() FROM pg_sleep(ms / 1000)';
   CREATE FUNCTION fake.settle_2(ms float8, again boolean DEFAULT false) RETURNS json LANGUAGE sql AS
     'SELECT json_build_object(''again'', again, ''pid'', pg_backend_pid()) FROM pg_sleep(CASE WHEN again THEN 0 ELSE ms / 1000 END)'`;
 const fake = { schema: "fake", migrate: false } as const;
 
-/** A database of its own, and a way to it that can be cut off without a word. */
+/** A database of its own, and a connection to it that can be stalled. */
 async function farDatabase(): Promise<{ readonly url: string; readonly direct: string; readonly proxy: Proxy }> {
   const direct = await temporaryDatabase();
   await once(direct, FUNCTIONS);
@@ -44,7 +44,7 @@ async function took<T>(call: () => Promise<T>): Promise<{ readonly ms: number; r
 
 describe("connections that lead nowhere any more", () => {
   it.each(["url", "pool"])(
-    "one attempt is lost, the next is made on a new one, and all others are known (%s)",
+    "one attempt is lost, the next one uses a new connection, and no other call uses a dead one (%s)",
     async (kind) => {
       const { url, proxy } = await farDatabase();
       const pool = kind === "pool" ? new pg.Pool({ connectionString: url, max: 5, idleTimeoutMillis: 0 }) : undefined;
@@ -56,20 +56,20 @@ describe("connections that lead nowhere any more", () => {
       const renewed = await took(() => database.call<number>("heartbeat"));
       expect(renewed.ms).toBeLessThan(2_500);
       expect(before).not.toContain(renewed.answer);
-      // Nobody else has to find out.
+      // No other call waits for a dead connection.
       const others = await took(() => Promise.all([1, 2, 3, 4, 5].map(() => database.call<number>("pid"))));
       expect(others.ms).toBeLessThan(900);
       expect(others.answer.filter((pid) => before.has(pid))).toEqual([]);
     },
   );
 
-  it("are not those that have answered while this process was held up", async () => {
+  it("connections that have answered while this process was held up are kept", async () => {
     const { direct } = await farDatabase();
     let begun = (): void => {};
     class WatchedClient extends pg.Client {
       override query(...given: unknown[]): never {
         const sent = (super.query as (...rest: unknown[]) => unknown).apply(this, given);
-        // By then it is on its way.
+        // By then the statement has been sent.
         setImmediate(begun);
         return sent as never;
       }
@@ -82,13 +82,13 @@ describe("connections that lead nowhere any more", () => {
     expect(database.retries).toBe(0);
   });
 
-  it("what is sent again says so", async () => {
+  it("a statement that is sent again carries a flag that says so", async () => {
     const { url } = await farDatabase();
     const database = opened(url, { ...fake, timeout: 4_000 });
     expect(await database.call("settle", 60_000)).toMatchObject({ again: true });
   });
 
-  it("cost no lease", async () => {
+  it("a dead connection costs no lease", async () => {
     const { url, proxy } = await farDatabase();
     const pool = new pg.Pool({ connectionString: url, max: 5, idleTimeoutMillis: 0 });
     const storage = new PostgresStorage(pool);
@@ -120,7 +120,7 @@ describe("connections that lead nowhere any more", () => {
     expect(aborted).toBe(false);
   });
 
-  it("hold up no process when the storage is closed", async () => {
+  it("a dead connection holds up no process when the storage is closed", async () => {
     const { url, fallSilent } = await mutableServer(await temporaryDatabase());
     const child = fork(join(import.meta.dirname, "closing.child.ts"), [url]);
     onTestFinished(() => void child.kill("SIGKILL"));
@@ -133,10 +133,10 @@ describe("connections that lead nowhere any more", () => {
   });
 });
 
-describe("a line that is slow", () => {
+describe("a slow connection", () => {
   const long = "x".repeat(1_000_000);
 
-  it("an answer that arrives piece by piece is not cut off, though it takes longer than all of the time", async () => {
+  it("an answer that arrives in pieces is not cut off, though it takes longer than the timeout", async () => {
     const { url, proxy } = await farDatabase();
     const database = opened(url, { ...fake, timeout: 8_000 });
     await database.call("pid");
@@ -146,7 +146,7 @@ describe("a line that is slow", () => {
     expect(database.retries).toBe(retries);
   }, 60_000);
 
-  it("a large request has the time that it takes to send it", async () => {
+  it("a large request gets the time that sending it takes", async () => {
     const { url, direct, proxy } = await farDatabase();
     await once(direct, "CREATE FUNCTION fake.measure(said text) RETURNS int LANGUAGE sql AS 'SELECT length(said)'");
     const database = opened(url, { ...fake, timeout: 4_000 });
@@ -172,8 +172,8 @@ describe("a line that is slow", () => {
   }, 60_000);
 });
 
-describe("a pool that gives up on answers", () => {
-  it("what it has not waited for may have been done: it is sent again on another connection", async () => {
+describe("a pool that stops waiting for answers", () => {
+  it("a statement whose answer the pool did not wait for is sent again on another connection", async () => {
     const { direct } = await farDatabase();
     const pool = poolOf(direct, { max: 1, query_timeout: 300 });
     const database = opened(pool, fake);
@@ -184,14 +184,14 @@ describe("a pool that gives up on answers", () => {
   });
 });
 
-describe("what waits for somebody's lock", () => {
-  it("waits for a part of the time", async () => {
+describe("a call that waits for a lock of another session", () => {
+  it("the wait for a lock is limited to a part of the timeout", async () => {
     const { direct } = await farDatabase();
-    expect(await opened(direct, fake).call("patience")).toBe("2s");
-    expect(await opened(direct, { ...fake, timeout: 500 }).call("patience")).toBe("200ms");
+    expect(await opened(direct, fake).call("lock_timeout")).toBe("2s");
+    expect(await opened(direct, { ...fake, timeout: 500 }).call("lock_timeout")).toBe("200ms");
   });
 
-  it("leaves nothing behind on the server", async () => {
+  it("a call that has failed waits for no lock on the server", async () => {
     const url = await temporaryDatabase();
     const storage = new PostgresStorage(url, { timeout: 400, connections: 2 });
     onTestFinished(() => storage.close());
@@ -211,7 +211,7 @@ describe("what waits for somebody's lock", () => {
         );
         return rows.length === 0;
       },
-      "nobody to wait any more",
+      "no session to wait for a lock",
       1_000,
     );
     await client.query("ROLLBACK");
@@ -219,7 +219,7 @@ describe("what waits for somebody's lock", () => {
     expect(await queue.counts()).toMatchObject({ waiting: 0 });
   });
 
-  it("never has the last connection: a heartbeat has", async () => {
+  it("calls that wait never use the last connection, which heartbeats need", async () => {
     const { direct } = await farDatabase();
     const pool = poolOf(direct, { max: 1 });
     const held = await pool.connect();

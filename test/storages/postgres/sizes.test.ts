@@ -9,7 +9,7 @@ import { once, sharedServer, temporaryDatabase } from "./server.ts";
 const MEGABYTE = 1_000_000;
 const large = (n: number) => Array.from({ length: n }, () => ({ type: "t", data: "x".repeat(MEGABYTE) }));
 
-/** Adds so many jobs of a megabyte, over a good way. */
+/** Adds so many jobs of a megabyte, over a fast connection. */
 async function addLarge(url: string, n: number): Promise<readonly string[]> {
   await using storage = new PostgresStorage(url);
   const queue = new Queue("q", { storage });
@@ -20,7 +20,7 @@ async function addLarge(url: string, n: number): Promise<readonly string[]> {
   return ids;
 }
 
-/** The address of a database behind a way that carries so many bytes a second. */
+/** The URL of a database behind a proxy that carries so many bytes a second. */
 async function behind(direct: string, bandwidth: number): Promise<string> {
   const proxy = await Proxy.open(Number(new URL(await sharedServer()).port));
   onTestFinished(() => proxy.close());
@@ -30,7 +30,7 @@ async function behind(direct: string, bandwidth: number): Promise<string> {
   return url.href;
 }
 
-/** Runs them all at once on a worker behind that way. How often each was called, and what went wrong outside of handlers. */
+/** Runs them all at once on a worker behind that proxy. How often each was called, and the errors outside of handlers. */
 async function runAll(url: string, ids: readonly string[], options: object = {}) {
   await using storage = new PostgresStorage(url);
   const calls = new Map<string, number>();
@@ -54,7 +54,7 @@ async function runAll(url: string, ids: readonly string[], options: object = {})
 
 describe("large jobs over a slow network", () => {
   test(
-    "all run, once each, although all of them together would take longer than any answer may",
+    "all jobs run once each, although all of them together would take longer than any answer may",
     { timeout: 120_000 },
     async () => {
       const direct = await temporaryDatabase();
@@ -66,7 +66,7 @@ describe("large jobs over a slow network", () => {
     },
   );
 
-  test("all run under a limit, whose starts have to be called soon", { timeout: 120_000 }, async () => {
+  test("all jobs run under a limit, whose starts have to be called soon", { timeout: 120_000 }, async () => {
     const direct = await temporaryDatabase();
     const ids = await addLarge(direct, 8);
     const limits = { quota: { max: 1_000, per: "1s", all: true } };
@@ -78,7 +78,7 @@ describe("large jobs over a slow network", () => {
 /** The longest answer that a step may have: 4 MiB, and what stands around that. */
 const MOST = 4 * 2 ** 20 + 200_000;
 
-/** A client of the driver's that says how long the longest answer was that any of its kind got. */
+/** A client of the driver that records the length of the longest answer of all clients. */
 function watched() {
   let longest = 0;
   class Client extends pg.Client {
@@ -99,14 +99,14 @@ function watched() {
 
 const lengthOf = (value: unknown): number => (typeof value === "string" ? value.length : JSON.stringify(value).length);
 
-describe("answers", () => {
-  test("are no larger than a step may be, whatever is claimed, listed or found at once", async () => {
+describe("the size of answers", () => {
+  test("answers are no larger than allowed, whatever is claimed, listed or found at once", async () => {
     const direct = await temporaryDatabase();
     const ids = await addLarge(direct, 12);
     const { Client, longest } = watched();
     await using storage = new PostgresStorage(poolOf(direct, { Client }));
 
-    const found = await storage.find([...ids, "nobody", ...ids]);
+    const found = await storage.find([...ids, "missing", ...ids]);
     expect(found.map((job) => job?.id)).toEqual([...ids, undefined, ...ids]);
     expect(longest()).toBeGreaterThan(MEGABYTE);
     expect(longest()).toBeLessThan(MOST);
@@ -133,25 +133,25 @@ describe("answers", () => {
     expect(longest()).toBeLessThan(MOST);
   });
 
-  test("are no larger than that when many large events are heard of at once", async () => {
+  test("answers are no larger than allowed when many large events are read at once", async () => {
     const direct = await temporaryDatabase();
     const { Client, longest } = watched();
     await using storage = new PostgresStorage(poolOf(direct, { Client }));
     await using other = new PostgresStorage(direct);
-    const heard: number[] = [];
+    const percents: number[] = [];
     const all = Promise.withResolvers<void>();
     const details = "x".repeat(60_000);
     storage.subscribe({
       queue: "q",
       event: (event) => {
         if (event.event !== "progress") return;
-        heard.push(event.progress.percent);
-        if (heard.length === 100) all.resolve();
+        percents.push(event.progress.percent);
+        if (percents.length === 100) all.resolve();
       },
     });
     const listens = async () => (await once(direct, "SELECT FROM sluice.listeners WHERE events")).length === 1;
     await storage.setup();
-    await until(listens, "somebody to listen", 60_000);
+    await until(listens, "the subscriber to listen", 60_000);
     const queue = new Queue("q", { storage: other });
     const ids = (await queue.addBulk(Array.from({ length: 100 }, () => ({ type: "t", data: null })))).map(
       ({ id }) => id,
@@ -161,7 +161,7 @@ describe("answers", () => {
     // In one transaction, so that all of them are there at once.
     await other.report(jobs.map(({ id, token }) => ({ id, token, progress: { percent: ids.indexOf(id), details } })));
     await all.promise;
-    expect(heard).toEqual(ids.map((_, i) => i));
+    expect(percents).toEqual(ids.map((_, i) => i));
     expect(longest()).toBeGreaterThan(1_000_000);
     expect(longest()).toBeLessThan(MOST);
   });

@@ -14,7 +14,7 @@ async function slow(pool: pg.Pool, name: string, args: string, answer: string): 
 
 const open = emptyStorages();
 
-test("a job starts when it was taken, and not when there was found to be room", async () => {
+test("a job starts at the instant at which it was taken, not at which the limit was read", async () => {
   const { storage, pool } = await open();
   const wall = async () => (await pool.query<{ wall: number }>("SELECT wall FROM public.test_clock")).rows[0]!.wall;
   await storage.setup();

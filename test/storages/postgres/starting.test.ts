@@ -8,7 +8,7 @@ import { newJob } from "./support.ts";
 
 const refused = (message: RegExp) => ({ code: "SLUICE_STORAGE", message: expect.stringMatching(message) as string });
 
-test("a hundred that start together set up a new database once", async () => {
+test("a hundred storages that start together set up a new database once", async () => {
   const url = await temporaryDatabase();
   // Some of them in processes of their own.
   const children = Array.from({ length: 2 }, (_, i) => new Child("worker", url, `child${i}`, "1"));
@@ -46,7 +46,7 @@ test("a schema of a later version is refused, and both versions are named", asyn
   await Promise.all([first.close(), later.close()]);
 });
 
-test("a schema is not made where that is turned off; once somebody has made it, all goes on", async () => {
+test("a schema is not made where that is turned off; once another storage has made it, the first one works", async () => {
   const url = await temporaryDatabase();
   const storage = new PostgresStorage(url, { migrate: false });
   await expect(storage.add([newJob()])).rejects.toMatchObject(refused(/migrate/));

@@ -62,12 +62,12 @@ class House {
     return new House(url, drop, await fakeTime(url));
   }
 
-  /** Whoever was there before has left then. */
+  /** Closes the storage that was opened before. */
   async open(options: PostgresStorageOptions): Promise<EmptyStorage> {
     await this.#latest?.close();
     await this.#admin.query(await emptying(this.#admin));
-    const tell = (wall: number) => this.#admin.query("UPDATE test_clock SET wall = $1", [wall]);
-    const clock = new ServerClock(this.#traffic, tell);
+    const write = (wall: number) => this.#admin.query("UPDATE test_clock SET wall = $1", [wall]);
+    const clock = new ServerClock(this.#traffic, write);
     const storage = new PostgresStorage(this.#pool, { ...options, clock });
     this.#latest = storage;
     return { storage, clock, pool: this.#pool, url: this.#url };

@@ -31,7 +31,7 @@ export class Traffic {
       await turn();
       const before = this.#started;
       while (this.#underWay > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
-      // A server hands out what was notified before it answers the next question on the same connection.
+      // A server sends pending notifications before it answers the next statement on the same connection.
       await Promise.all([...this.#listening].map((ping) => ping()));
       await turn();
       if (this.#started === before && this.#underWay === 0) return;
@@ -62,11 +62,11 @@ export class Traffic {
     };
     const callback = args.at(-1);
     if (typeof callback === "function") {
-      const told: Query = (...answer) => {
+      const finished: Query = (...answer) => {
         done();
         return (callback as Query)(...answer);
       };
-      return call(...args.slice(0, -1), told);
+      return call(...args.slice(0, -1), finished);
     }
     return (call(...args) as Promise<unknown>).finally(done);
   }
@@ -87,7 +87,7 @@ function patiently(query: unknown): unknown {
   return typeof text === "string" ? { ...(query as object), text: patiently(text) } : query;
 }
 
-/** One turn of the event loop: what has arrived is read, and promises are given room. */
+/** One turn of the event loop: what has arrived is read, and promises can settle. */
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

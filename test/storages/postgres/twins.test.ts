@@ -22,8 +22,8 @@ const RULES: readonly LimitRule[] = [
 ];
 const TYPES = ["a", "b", "c"];
 /**
- * A job of a group that waits all the time, for a limit that is stopped. Where no group has a job, PostgresStorage looks for
- * jobs without going by turns, and nobody has had one then.
+ * A job of a group that waits all the time, for a limit that is stopped. Where no job with a group waits, PostgresStorage looks for
+ * jobs without going by turns, and no group has had a turn then.
  */
 const ANCHOR = newJob({ id: "anchor", type: "anchor", group: "anchor" });
 const ANCHOR_RULE = rule("stopped", { concurrency: 1 }, { types: ["anchor"] });
@@ -64,8 +64,8 @@ const life = fc.record({
   steps: fc.array(step, { minLength: 5, maxLength: 30 }),
 });
 
-/** What a claim says, but for tokens. */
-const told = ({ jobs, more, nextInMs, blockedBy }: Claim) => ({
+/** The answer of a claim without its tokens. */
+const answerOf = ({ jobs, more, nextInMs, blockedBy }: Claim) => ({
   jobs: jobs.map(({ id }) => id),
   more,
   nextInMs,
@@ -111,8 +111,8 @@ describe("PostgresStorage and SqliteStorage", () => {
               if (one.do === "add") {
                 const jobs = one.jobs.map((said) => newJob({ ...said, id: `j${made++}`, maxAttempts: 99 }));
                 await both((twin) => twin.storage.add(jobs));
-                // Whoever goes before a claim has seen him may be forgotten.
-                await both(async (twin) => told(await twin.storage.claim(anything({ max: 0 }))));
+                // A job that leaves before a claim has seen it may be forgotten.
+                await both(async (twin) => answerOf(await twin.storage.claim(anything({ max: 0 }))));
               } else if (one.do === "claim") {
                 const request = anything({
                   max: one.max,
@@ -122,7 +122,7 @@ describe("PostgresStorage and SqliteStorage", () => {
                 await both(async (twin) => {
                   const claim = await twin.storage.claim(request);
                   for (const { id, token } of claim.jobs) twin.leases.push({ id, token });
-                  return told(claim);
+                  return answerOf(claim);
                 });
               } else if (one.do === "settle") {
                 await both((twin) =>

@@ -29,7 +29,7 @@ beforeEach(() => {
   queue = new Queue(`orders-${names}`, { storage });
 });
 
-/** A client of the pool with an open transaction; ended with the test, whatever became of it. */
+/** A client of the pool with an open transaction, which is ended with the test. */
 async function begun(how = "BEGIN"): Promise<pg.PoolClient> {
   const client = await pool.connect();
   let broken = false;
@@ -61,7 +61,7 @@ async function untilSomebodyWaits(): Promise<void> {
 }
 
 describe("jobs that are added in a transaction", () => {
-  it("are there when it commits, and nobody sees them before", async () => {
+  it("jobs appear when the transaction commits, and are invisible before", async () => {
     const tx = await begun();
     await tx.query("INSERT INTO orders VALUES (1)");
     const first = await queue.add("ship", { order: 1 }, { tx });
@@ -82,7 +82,7 @@ describe("jobs that are added in a transaction", () => {
     expect((await storage.claim(claim)).jobs.map(({ type }) => type)).toEqual(["ship", "bill", "thank"]);
   });
 
-  it("can be waited for once it has committed, and run", async () => {
+  it("jobs can be waited for once the transaction has committed, and run", async () => {
     const tx = await begun();
     const job = await queue.add("double", 21, { tx });
     await tx.query("COMMIT");
@@ -90,7 +90,7 @@ describe("jobs that are added in a transaction", () => {
     expect(await job.result({ timeout: "10s" })).toBe(42);
   });
 
-  it("are gone when it rolls back, as a whole or to a savepoint", async () => {
+  it("jobs are gone when the transaction rolls back, as a whole or to a savepoint", async () => {
     const tx = await begun();
     await queue.add("kept", 1, { tx });
     await tx.query("SAVEPOINT here");
@@ -112,7 +112,7 @@ describe("jobs that are added in a transaction", () => {
     expect(await waiting()).toBe(1);
   });
 
-  it("are gone when its connection is killed", async () => {
+  it("jobs are gone when the connection of the transaction is killed", async () => {
     const tx = await begun();
     await queue.addBulk(
       [
@@ -129,10 +129,10 @@ describe("jobs that are added in a transaction", () => {
     expect(await waiting()).toBe(0);
   });
 
-  it.each(["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])("are added under %s", async (level) => {
+  it.each(["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])("jobs are added under %s", async (level) => {
     const tx = await begun(`BEGIN ISOLATION LEVEL ${level}`);
     await tx.query("SELECT count(*) FROM orders");
-    // Others go on meanwhile, and nothing of what they write is in the way.
+    // Other statements go on meanwhile, and nothing that they write is in the way.
     for (let i = 0; i < 3; i++) await queue.add("other", i, { idempotencyKey: `other-${i}` });
     await queue.add("own", 1, { tx });
     await queue.add("own", 1, { tx, idempotencyKey: "own", delay: "1h" });
@@ -141,7 +141,7 @@ describe("jobs that are added in a transaction", () => {
     expect(await queue.counts()).toMatchObject({ waiting: 5, scheduled: 1 });
   });
 
-  it("hold up nobody while it is open", async () => {
+  it("an open transaction that adds jobs holds up no other call", async () => {
     const tx = await begun();
     await queue.addBulk(
       [
@@ -156,34 +156,34 @@ describe("jobs that are added in a transaction", () => {
     await tx.query("COMMIT");
   });
 
-  it("wake workers when it commits, in that transaction", async () => {
-    const heard: string[] = [];
+  it("a transaction that adds jobs notifies workers when it commits", async () => {
+    const payloads: string[] = [];
     const ear = new pg.Client({ connectionString: database.url });
     await ear.connect();
     onTestFinished(() => ear.end());
     await ear.query('LISTEN "sluice:sluice"');
-    const told = new Promise<void>((resolve) => {
+    const notified = new Promise<void>((resolve) => {
       ear.on("notification", ({ payload = "" }) => {
         if (!payload.includes(queue.name)) return;
-        heard.push(payload);
+        payloads.push(payload);
         resolve();
       });
     });
-    // Somebody has to listen, or nothing is sent; the next step waits until that is known.
+    // Without a listener no notification is sent; the next step waits until the listener is known.
     onTestFinished(storage.subscribe({ queue: queue.name, wake: () => {} }));
     await queue.counts();
 
     const tx = await begun();
     await queue.add("t", 1, { tx });
-    // What was sent before would come with the answer to this.
+    // A notification that was sent before would come with the answer to this statement.
     await ear.query("SELECT 1");
-    expect(heard).toEqual([]);
+    expect(payloads).toEqual([]);
     await tx.query("COMMIT");
-    await told;
-    expect(heard).toHaveLength(1);
+    await notified;
+    expect(payloads).toHaveLength(1);
   });
 
-  it("start at once in a worker that sleeps", async () => {
+  it("jobs of a transaction start at once in a worker that sleeps", async () => {
     await using other = new PostgresStorage(database.url);
     await using _worker = new Worker(queue.name, async () => "done", { storage: other });
     const tx = await begun();
@@ -194,7 +194,7 @@ describe("jobs that are added in a transaction", () => {
 });
 
 describe("idempotency keys in a transaction", () => {
-  it("are seen by those who come later in it, and free again when it rolls back", async () => {
+  it("a key is seen by later calls in the transaction, and free again when it rolls back", async () => {
     const tx = await begun();
     const first = await queue.add("t", 1, { tx, idempotencyKey: "k" });
     const again = await queue.add("t", 1, { tx, idempotencyKey: "k" });
@@ -205,19 +205,22 @@ describe("idempotency keys in a transaction", () => {
     expect(free.id).not.toBe(first.id);
   });
 
-  it.each(["COMMIT", "ROLLBACK"])("are waited for until their holder ends by %s", async (end) => {
-    const tx = await begun();
-    const holder = await queue.add("t", 1, { tx, idempotencyKey: "k" });
-    const waits = queue.add("t", 1, { idempotencyKey: "k" });
-    await untilSomebodyWaits();
-    await tx.query(end);
-    const job = await waits;
-    expect(job.created).toBe(end === "ROLLBACK");
-    expect(job.id === holder.id).toBe(end === "COMMIT");
-    expect(await waiting()).toBe(1);
-  });
+  it.each(["COMMIT", "ROLLBACK"])(
+    "a call with the key of an open transaction waits until that ends by %s",
+    async (end) => {
+      const tx = await begun();
+      const holder = await queue.add("t", 1, { tx, idempotencyKey: "k" });
+      const waits = queue.add("t", 1, { idempotencyKey: "k" });
+      await untilSomebodyWaits();
+      await tx.query(end);
+      const job = await waits;
+      expect(job.created).toBe(end === "ROLLBACK");
+      expect(job.id === holder.id).toBe(end === "COMMIT");
+      expect(await waiting()).toBe(1);
+    },
+  );
 
-  it("go to one of two transactions, the other rolled back", async () => {
+  it("a key goes to one of two transactions, and the other is rolled back", async () => {
     const [one, two] = [await begun(), await begun()];
     await queue.add("t", 1, { tx: one, idempotencyKey: "k" });
     const second = queue.add("t", 1, { tx: two, idempotencyKey: "k" });
@@ -228,7 +231,7 @@ describe("idempotency keys in a transaction", () => {
     expect(await waiting()).toBe(1);
   });
 
-  it("that are refused leave the transaction as it was", async () => {
+  it("a refused key leaves the transaction as it was", async () => {
     const earlier = await queue.add("t", 1, { idempotencyKey: "k" });
     const tx = await begun();
     await tx.query("INSERT INTO orders VALUES (2)");
@@ -249,13 +252,13 @@ describe("idempotency keys in a transaction", () => {
   });
 });
 
-describe("what goes wrong in a transaction", () => {
-  it("is the user's, as the driver said it, and is not tried again", async () => {
+describe("errors in a transaction", () => {
+  it("an error of the server reaches the user as the driver reports it, and is not tried again", async () => {
     const tx = await begun("BEGIN ISOLATION LEVEL REPEATABLE READ");
     await tx.query("SELECT 1 FROM orders");
     await queue.add("t", 1, { idempotencyKey: "k" });
     const query = vi.spyOn(tx, "query");
-    // Somebody else has the key since the transaction began: it cannot go on, and its owner knows what to do.
+    // Another transaction has taken the key since this one began: it cannot go on, and its owner knows what to do.
     await expect(queue.add("t", 1, { tx, idempotencyKey: "k" })).rejects.toMatchObject({ code: "40001" });
     expect(query).toHaveBeenCalledOnce();
     await expect(queue.add("t", 1, { tx })).rejects.toMatchObject({ code: "25P02" });
@@ -264,7 +267,7 @@ describe("what goes wrong in a transaction", () => {
     expect(await waiting()).toBe(1);
   });
 
-  it("is told before anything is sent where the job itself cannot be right", async () => {
+  it("an invalid job is refused before anything is sent", async () => {
     const tx = await begun();
     const query = vi.spyOn(tx, "query");
     await expect(queue.add("t", 1, { tx, delay: -1 })).rejects.toThrow(OptionsError);
@@ -272,7 +275,7 @@ describe("what goes wrong in a transaction", () => {
     expect(query).not.toHaveBeenCalled();
   });
 
-  it("is nothing of its isolation, its settings or its role", async () => {
+  it("an add changes neither the isolation nor the settings nor the role of the transaction", async () => {
     const tx = await begun("BEGIN ISOLATION LEVEL SERIALIZABLE");
     await tx.query("SET LOCAL lock_timeout = '7s'; SET LOCAL search_path = pg_catalog");
     await queue.add("t", 1, { tx, idempotencyKey: "k" });
@@ -329,7 +332,7 @@ describe("transactions are known by their shape", () => {
     expect(asked).toEqual([call]);
   });
 
-  it("a Kysely's plugins are left out", async () => {
+  it("the plugins of a Kysely instance do not apply", async () => {
     const plugged = {
       ...kyselyBase,
       isTransaction: true,
@@ -364,7 +367,7 @@ describe("transactions are known by their shape", () => {
     expect(asked).toEqual([]);
   });
 
-  it("real pools and clients of pg without one are refused", async () => {
+  it("pools and clients of pg without an open transaction are refused", async () => {
     await expect(queue.add("t", 1, { tx: pool })).rejects.toThrow("this is a pool");
     const client = await begun();
     await client.query("ROLLBACK");
@@ -372,7 +375,7 @@ describe("transactions are known by their shape", () => {
     expect(await waiting()).toBe(0);
   });
 
-  it("fit their types", () => {
+  it("the shapes of transactions fit their types", () => {
     expectTypeOf<pg.PoolClient>().toExtend<PostgresTransaction>();
     expectTypeOf<pg.Client>().toExtend<PostgresTransaction>();
     expectTypeOf<number>().not.toExtend<PostgresTransaction>();

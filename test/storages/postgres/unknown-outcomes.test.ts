@@ -21,15 +21,15 @@ interface Scene {
   /** Both go straight to the database. */
   readonly admin: pg.Pool;
   readonly direct: PostgresStorage;
-  /** Whatever is open now stands still, and those who connect from now on do not. */
+  /** Stalls all open connections, and lets no new one through. */
   stall(): readonly Passage[];
-  /** All that were made to stand still. */
+  /** All connections that were stalled. */
   readonly stalled: readonly Passage[];
-  /** What stands still goes on, and the server has done what came of it. */
+  /** Lets stalled connections go on, and waits until the server has processed what they sent. */
   resume(passages: readonly Passage[]): Promise<void>;
 }
 
-/** A storage whose way to its database can stand still, with connections that were used before. */
+/** A storage whose connections to its database can be stalled, with connections that were used before. */
 async function scene(options: PostgresStorageOptions, isolation = "read committed"): Promise<Scene> {
   const home = await temporaryDatabase();
   const proxy = await Proxy.open(Number(new URL(home).port));
@@ -137,8 +137,8 @@ describe("an attempt that reaches the server after its repeat was answered", () 
   });
 });
 
-describe("one tryAcquire through a line that stands still for longer than an attempt", () => {
-  test("counts one start and holds one slot, or none if it came too late", async () => {
+describe("one tryAcquire over a connection that is stalled for longer than an attempt", () => {
+  test("one start is counted and one slot is in use, or none if the call came too late", async () => {
     const at = await scene(patient());
     await usedOf(at);
     const passages = at.stall();
@@ -225,7 +225,7 @@ describe("an answer that is lost", () => {
     expect(jobs.map(({ id, attempt, error }) => [id, attempt, error])).toEqual([["a", 1, null]]);
   });
 
-  test("a transaction that was never committed is waited for, where the default isolation level is another one", async () => {
+  test("a repeat waits for a transaction that was never committed, where the default isolation level is another one", async () => {
     const at = await scene(patient(), "serializable");
     await at.storage.add([newJob({ id: "a" })]);
     const claiming = unheard(at, (storage) => storage.claim(anything()));
@@ -327,7 +327,7 @@ describe("a call whose time is up while its outcome is unknown", () => {
     await until(async () => (await usedOf(at)).starts === 0, "no start to be counted", 30_000);
   });
 
-  test("is looked into while the storage is closed", async () => {
+  test("the outcome of a claim is looked up while the storage is closed", async () => {
     // By this clock closing waits for long.
     const at = await scene({ ...hasty, clock: hurried(0.2), timeout: 120 });
     await at.storage.add([newJob({ id: "a", maxAttempts: 1 })]);
@@ -395,7 +395,7 @@ describe("a synchronous standby that does not answer", () => {
     });
     const waiting = async () =>
       (await admin.query("SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'")).rowCount ?? 0;
-    return { server, admin, hang: () => set("nobody"), release: () => set(""), waiting };
+    return { server, admin, hang: () => set("missing"), release: () => set(""), waiting };
   }
 
   // A lease of 1s may also expire after the call, if the process or the server stands still for so long: the attempt is spent then.

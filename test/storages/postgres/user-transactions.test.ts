@@ -8,12 +8,12 @@ import { until } from "./office.ts";
 import { once, temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
-/** What has nothing to do with an open transaction of the user's is done within this, however long that stays open. */
+/** Calls that do not touch an open transaction of the user end within this, however long that stays open. */
 const SOON_MS = 2_000;
 
 const WEIGHED = rule("w", { max: 100, windowMs: 1_000 }, { weight: "tokens" });
 
-/** So many limits that whoever locks some of them had better have the storage for himself. */
+/** So many limits that a step which locks some of them takes the storage for itself. */
 const MANY = Array.from({ length: 66 }, (_, i) => rule(`r${i}`, { concurrency: 5 }, { types: [`other${i}`] }));
 
 /** A new job under the key `k`, or another, that comes due in an hour. */
@@ -32,7 +32,7 @@ async function open() {
   return { url, storage };
 }
 
-/** A connection of the user's with an open transaction. */
+/** A connection of the user with an open transaction. */
 async function begun(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -41,20 +41,20 @@ async function begun(url: string): Promise<pg.Client> {
   return client;
 }
 
-/** Resolves when somebody waits for a lock of this kind. */
-async function somebodyWaits(url: string, kind: "advisory" | "transactionid"): Promise<void> {
+/** Resolves when a session waits for a lock of this kind. */
+async function lockIsAwaited(url: string, kind: "advisory" | "transactionid"): Promise<void> {
   const waiting = `SELECT FROM pg_locks WHERE NOT granted AND locktype = $1
     AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`;
-  await until(async () => (await once(url, waiting, [kind])).length > 0, 5_000, `somebody waits: ${kind}`);
+  await until(async () => (await once(url, waiting, [kind])).length > 0, 5_000, `a session waits: ${kind}`);
 }
 
-/** Who has the rules lock, shared or not. */
+/** The sessions that have the rules lock, shared or not. */
 const HAVE_RULES = `SELECT pid FROM pg_locks WHERE granted AND locktype = 'advisory'
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32 | objid::bigint) = sluice.lock_key('rules', '')`;
 
-/** Those of the jobs that nobody has in his hands. */
-const free = (url: string, ids: readonly string[]) =>
+/** Those of the jobs that no transaction has locked. */
+const unlocked = (url: string, ids: readonly string[]) =>
   once(url, "SELECT id FROM sluice.jobs WHERE id = ANY ($1) ORDER BY id FOR UPDATE SKIP LOCKED", [ids]);
 
 const done = ({ id, token }: Lease) => ({ id, token, to: "completed", result: null }) as const;
@@ -72,15 +72,15 @@ async function lifeGoesOn(storage: PostgresStorage): Promise<number> {
   return systemClock.now() - began;
 }
 
-describe("while a transaction of the user's is open", () => {
-  test("who waits for a key that it has taken holds no lock of the storage", async () => {
+describe("while a transaction of the user is open", () => {
+  test("an add that waits for a key that the transaction has taken holds no lock of the storage", async () => {
     const { url, storage } = await open();
     await storage.limits.define([WEIGHED]);
     const user = await begun(url);
     const first = keyed("return");
     await storage.add([first], user);
     const second = storage.add([keyed("return")]);
-    await somebodyWaits(url, "transactionid");
+    await lockIsAwaited(url, "transactionid");
     expect(await once(url, HAVE_RULES)).toEqual([]);
     expect(await lifeGoesOn(storage)).toBeLessThan(SOON_MS);
     await user.query("COMMIT");
@@ -90,7 +90,7 @@ describe("while a transaction of the user's is open", () => {
   test.each([
     ["a few limits", [WEIGHED]],
     ["many limits", MANY],
-  ])("who wants to cancel a job that it has replaced holds up nobody: %s", async (_what, rules) => {
+  ])("the cancellation of a job that the transaction has replaced holds up no other call: %s", async (_what, rules) => {
     const { url, storage } = await open();
     await storage.limits.define(rules);
     const job = keyed("return");
@@ -98,18 +98,18 @@ describe("while a transaction of the user's is open", () => {
     const user = await begun(url);
     await storage.add([keyed("replace")], user);
     const cancelled = storage.change({ action: "cancel", queue: "q", ids: [job.id] });
-    await somebodyWaits(url, "transactionid");
+    await lockIsAwaited(url, "transactionid");
     expect(await lifeGoesOn(storage)).toBeLessThan(SOON_MS);
     await user.query("ROLLBACK");
     expect(await cancelled).toEqual([job.id]);
   });
 
-  test("who wants to be alone holds up nobody behind him, and has his turn when it ends", async () => {
+  test("a step that takes the storage for itself holds up no call behind it, and runs when the transaction ends", async () => {
     const { url, storage } = await open();
     const user = await begun(url);
     await user.query("SELECT sluice.begin_step()");
     const alone = [storage.setPaused("q", null, true), storage.limits.define([rule("k", { concurrency: 1 })])] as const;
-    await somebodyWaits(url, "advisory");
+    await lockIsAwaited(url, "advisory");
     await storage.add([newJob(), newJob({ queue: "elsewhere" })]);
     const began = systemClock.now();
     for (let i = 0; i < 3; i++) await storage.claim(anything({ queue: "elsewhere" }));
@@ -120,7 +120,7 @@ describe("while a transaction of the user's is open", () => {
     expect(await once(url, "SELECT name FROM sluice.rules")).toEqual([{ name: "k" }]);
   });
 
-  test("a job that runs is neither waited for nor locked by who would replace it", async () => {
+  test("a running job is neither waited for nor locked by an add that would replace it", async () => {
     const { url, storage } = await open();
     await storage.add([keyed("return", { due: { inMs: 0 } })]);
     const { jobs } = await storage.claim(anything());
@@ -130,12 +130,12 @@ describe("while a transaction of the user's is open", () => {
     await worker.query("ROLLBACK");
     const user = await begun(url);
     await expect(storage.add([keyed("replace")], user)).rejects.toMatchObject({ code: "SLUICE_DUPLICATE" });
-    expect(await free(url, [jobs[0]!.id])).toHaveLength(1);
+    expect(await unlocked(url, [jobs[0]!.id])).toHaveLength(1);
   });
 });
 
-describe("who waits for a job", () => {
-  test("to change it has no other in his hands: those that have come due are left as they are", async () => {
+describe("a call that waits for a locked job", () => {
+  test("a change locks no other job meanwhile: those that have come due are left as they are", async () => {
     const { url, storage } = await open();
     await storage.add([newJob({ id: "a", due: { inMs: 50 } }), newJob({ id: "b", due: { inMs: 50 } })]);
     await until(
@@ -146,27 +146,27 @@ describe("who waits for a job", () => {
     const user = await begun(url);
     await user.query("SELECT FROM sluice.jobs WHERE id = 'b' FOR UPDATE");
     const cancelled = storage.change({ action: "cancel", queue: "q", ids: ["b"] });
-    await somebodyWaits(url, "transactionid");
-    expect(await free(url, ["a", "b"])).toEqual([{ id: "a" }]);
+    await lockIsAwaited(url, "transactionid");
+    expect(await unlocked(url, ["a", "b"])).toEqual([{ id: "a" }]);
     await user.query("ROLLBACK");
     expect(await cancelled).toEqual(["b"]);
   });
 
-  test("to replace it has only such in his hands that come before it", async () => {
+  test("a replacement has locked only jobs that come before it", async () => {
     const { url, storage } = await open();
     await storage.add(["a", "b", "c"].map((id) => keyed("return", { id }, id)));
     const user = await begun(url);
     await user.query("SELECT FROM sluice.jobs WHERE id = 'b' FOR UPDATE");
     const replaced = storage.add(["c", "b", "a"].map((key) => keyed("replace", {}, key)));
-    await somebodyWaits(url, "transactionid");
-    expect(await free(url, ["a", "b", "c"])).toEqual([{ id: "c" }]);
+    await lockIsAwaited(url, "transactionid");
+    expect(await unlocked(url, ["a", "b", "c"])).toEqual([{ id: "c" }]);
     await user.query("ROLLBACK");
     expect(await replaced).toMatchObject([{ created: true }, { created: true }, { created: true }]);
     expect(await storage.find(["a", "b", "c"])).toEqual([undefined, undefined, undefined]);
   });
 });
 
-test("who wants to be alone has his turn among others who are busy all the time", async () => {
+test("a step that takes the storage for itself gets its turn among others that are busy all the time", async () => {
   const { url, storage } = await open();
   const busy = new AbortController();
   const others = Array.from({ length: 8 }, async (_, i) => {
@@ -190,7 +190,7 @@ test("who wants to be alone has his turn among others who are busy all the time"
   expect(storage.retries).toBeLessThan(20);
 });
 
-test("who wants to be alone has his turn where every step of others takes long", async () => {
+test("a step that takes the storage for itself gets its turn where every step of others takes long", async () => {
   const { url, storage } = await open();
   const busy = new AbortController();
   const others = Array.from({ length: 4 }, async (_, i) => {
@@ -204,26 +204,26 @@ test("who wants to be alone has his turn where every step of others takes long",
   await Promise.all(others);
 });
 
-test("jobs of a group that a limit keeps back are told of when they are there: it may be over then", async () => {
+test("a job of a group that a limit blocks is notified when its transaction commits, as the limit may grant it by then", async () => {
   const { url, storage } = await open();
   await storage.limits.define([rule("g", { concurrency: 1 }, { byGroup: true })]);
   await storage.add([newJob({ group: "a" }), newJob({ group: "a" })]);
   expect(await storage.claim(anything())).toMatchObject({ jobs: [{ group: "a" }], blockedBy: "g[a]" });
-  await once(url, "INSERT INTO sluice.listeners VALUES ('somebody', 'Infinity', false, false)");
+  await once(url, "INSERT INTO sluice.listeners VALUES ('listener', 'Infinity', false, false)");
   const listener = new pg.Client({ connectionString: url });
   await listener.connect();
   onTestFinished(() => listener.end());
-  const heard: unknown[] = [];
-  listener.on("notification", ({ payload }) => heard.push(JSON.parse(payload ?? "")));
+  const notifications: unknown[] = [];
+  listener.on("notification", ({ payload }) => notifications.push(JSON.parse(payload ?? "")));
   await listener.query('LISTEN "sluice:sluice"');
   const user = await begun(url);
   await storage.add([newJob({ group: "a" })], user);
   await user.query("COMMIT");
-  await until(() => heard.length > 0, 5_000, "it is told of");
-  expect(heard).toEqual([{ queues: [["q", true]], events: false }]);
+  await until(() => notifications.length > 0, 5_000, "the notification");
+  expect(notifications).toEqual([{ queues: [["q", true]], events: false }]);
 });
 
-describe("a job that is due, and in the hands of an open transaction", () => {
+describe("a due job that an open transaction has locked", () => {
   const BY_GROUP = rule("g", { concurrency: 5 }, { byGroup: true });
   const soon = { inMs: 0 };
 
@@ -251,7 +251,7 @@ describe("a job that is due, and in the hands of an open transaction", () => {
       expect({ jobs, more }).toEqual({ jobs: [], more: false });
       waits.push(nextInMs);
     }
-    // What a step takes is taken off, and the first ones take longer.
+    // The time that each step takes is subtracted, and the first ones take longer.
     const longest = Math.max(...waits.map((wait) => wait ?? Infinity));
     expect(longest).toBeGreaterThan(10);
     expect(longest).toBeLessThanOrEqual(100);

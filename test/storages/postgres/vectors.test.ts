@@ -40,21 +40,21 @@ BEGIN
 END
 $$`;
 
-/** What the comparisons of a claim say: does it fit; how many that weigh one do? Null: it decides later. */
+/** What the comparisons of a claim return: does it fit; how many of weight one do? Null: it decides later. */
 interface Comparisons {
   readonly fits: boolean | null;
   readonly starts: number | null;
 }
 
-/** Writes down what each vector says was there before. The total of a window is that of a moment ago, or of another window. */
+/** Writes the state before each vector. The total of a window is that of a moment ago, or of another window. */
 const PREPARE = `
-WITH v AS (SELECT * FROM json_to_recordset($1) AS v(name text, grp text, "windowMs" float8, used float8, "seenAt" float8, gauge json, "forgottenAt" float8,
+WITH v AS (SELECT * FROM json_to_recordset($1) AS v(name text, grp text, "windowMs" float8, used float8, "seenAt" float8, state json, "forgottenAt" float8,
     newest float8, held float8, starts json, holds json)),
   l AS (INSERT INTO sluice.limits (name, grp, latest_at, called_at, called_by, called_in, pause_until, remaining, remaining_until, open_until, window_ms, used, seen_at,
       longest, newest, forgotten_at, prune_at, held)
-    SELECT name, grp, (gauge ->> 'latestAt')::float8, (gauge ->> 'calledAt')::float8, (gauge ->> 'calledBy')::bigint,
-      (gauge ->> 'calledIn')::float8, (gauge ->> 'heldUntil')::float8, (gauge ->> 'remaining')::float8,
-      (gauge ->> 'remainingUntil')::float8, (gauge ->> 'openUntil')::float8, "windowMs", used, "seenAt", 1e9, newest, "forgottenAt", 1e15, held
+    SELECT name, grp, (state ->> 'latestAt')::float8, (state ->> 'calledAt')::float8, (state ->> 'calledBy')::bigint,
+      (state ->> 'calledIn')::float8, (state ->> 'heldUntil')::float8, (state ->> 'remaining')::float8,
+      (state ->> 'remainingUntil')::float8, (state ->> 'openUntil')::float8, "windowMs", used, "seenAt", 1e9, newest, "forgottenAt", 1e15, held
     FROM v RETURNING id, name),
   s AS (INSERT INTO sluice.starts (limit_id, at, since, n) SELECT l.id, s.at, s.at, s.n FROM v JOIN l USING (name),
     json_to_recordset(v.starts) AS s(at float8, n float8) ORDER BY l.id, s.at)
@@ -66,7 +66,7 @@ const stateGroup = ({ rule, group }: Vector): string => (!rule.byGroup ? "" : gr
 /** Each under a name of its own. */
 const renamed = (rule: Vector["rule"], i: number): Vector["rule"] => ({ ...rule, name: `v${i}` });
 
-test(`limits decide in the database as they do everywhere else (${VECTORS} vectors, seed ${SEED})`, async () => {
+test(`limits decide in the database as in all other storages (${VECTORS} vectors, seed ${SEED})`, async () => {
   const vectors = fc.sample(vector, { numRuns: VECTORS, seed: SEED });
   const expected = vectors.map(decide);
   const url = await temporaryDatabase();
@@ -75,9 +75,9 @@ test(`limits decide in the database as they do everywhere else (${VECTORS} vecto
   await storage.close();
   await once(url, DECIDE);
   const rows = vectors.map((one, i) => {
-    const { gauge, forgottenAt, starts, holds, now } = one;
+    const { state, forgottenAt, starts, holds, now } = one;
     const windowMs = expected[i]!.quota[1] ?? null;
-    // Kept for this window, as it was some time ago; for another one; or never looked at.
+    // Stored for this window, some time ago; for another one; or never read.
     const seenAt = now - (i % 4) * 37.3;
     const kept = i % 5 === 4 || windowMs === null ? null : windowMs;
     const inUse = starts.filter(({ at }) => kept !== null && seenAt - at < kept);
@@ -87,7 +87,7 @@ test(`limits decide in the database as they do everywhere else (${VECTORS} vecto
       windowMs: kept,
       used: inUse.reduce((sum, { n }) => sum + n, 0),
       seenAt,
-      gauge,
+      state,
       forgottenAt,
       newest: starts.at(-1)?.at ?? null,
       held: holds.reduce((sum, { slots, until }) => (until === null ? sum + slots : sum), 0),

@@ -6,7 +6,7 @@ import { createLog, recordAlone, type StartLog, viewOf, windowUsed, windowWait }
 import { availableOf, decideFor, type InspectedKey } from "../../../src/storage/inspected-key.ts";
 import { rule } from "../../../src/testing/suite/limit-words.ts";
 
-/** What is held: `until` null by a job, else by a permit. */
+/** Slots in use: `until` null by a job, else by a permit. */
 interface VectorHold {
   readonly slots: number;
   readonly at: number;
@@ -18,14 +18,14 @@ export interface Vector {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly weights: Readonly<Record<string, number>> | null;
-  readonly gauge: KeyState;
+  readonly state: KeyState;
   readonly starts: readonly { readonly at: number; readonly n: number }[];
   readonly forgottenAt: number | null;
   readonly holds: readonly VectorHold[];
   readonly now: number;
 }
 
-/** What is decided. Waits: null is "when something is given back", as in JSON. */
+/** The decision. Waits: null is "when a slot is released", as in JSON. */
 export interface Decision {
   readonly quota: readonly (number | null)[];
   readonly charge: Charge;
@@ -36,8 +36,8 @@ export interface Decision {
   readonly free: number | null;
 }
 
-/** As the pure functions decide it. */
-export function decide({ rule: said, group, weights, gauge, starts, forgottenAt, holds, now }: Vector): Decision {
+/** The decision of the pure functions. */
+export function decide({ rule: said, group, weights, state, starts, forgottenAt, holds, now }: Vector): Decision {
   const quota = quotaOf(said, group);
   const charge = chargeOf(said, weights);
   const log: StartLog = createLog();
@@ -46,7 +46,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
   const live = holds.filter(({ until }) => until === null || until > now);
   const held: SlotsInUse = {
     slots: live.reduce((sum, { slots }) => sum + slots, 0),
-    probes: gauge.openUntil === null ? 0 : live.filter(({ at }) => at >= gauge.openUntil!).length,
+    probes: state.openUntil === null ? 0 : live.filter(({ at }) => at >= state.openUntil!).length,
     expiresIn: Math.min(WHEN_RELEASED, ...live.map(({ until }) => (until === null ? WHEN_RELEASED : until - now))),
   };
   const used = quota.max === null || quota.windowMs === null ? 0 : windowUsed(log, viewOf(log, quota.windowMs), now);
@@ -54,7 +54,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     rule: said,
     group,
     quota,
-    keyState: gauge,
+    keyState: state,
     slots: held,
     used,
     now,
@@ -84,11 +84,11 @@ const ms = fc.oneof(
 const length = fc.oneof(fc.constantFrom(100, 1_000, 60_000), fc.double({ min: 0.5, max: 2_000, noNaN: true }));
 /** Now and then. */
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.oneof(fc.constant(null), arbitrary);
-/** Seldom: each is in the way of the others. */
+/** Seldom: each blocks the others. */
 const rarely = <T>(arbitrary: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 6, arbitrary: fc.constant(null) }, { weight: 1, arbitrary });
 const ago = ms.map((by) => NOW - by);
-const around = fc.tuple(ms, fc.boolean()).map(([by, ahead]) => (ahead ? NOW + by : NOW - by));
+const around = fc.tuple(ms, fc.boolean()).map(([by, later]) => (later ? NOW + by : NOW - by));
 const amount = fc.integer({ min: 0, max: 12 });
 
 const quota = fc
@@ -143,7 +143,7 @@ export const vector: fc.Arbitrary<Vector> = fc.record({
   rule: limitRule,
   group: fc.constantFrom(null, "g", "it's", "other"),
   weights: maybe(fc.constantFrom({ n: 0 }, { n: 3 }, { n: 12 }, { other: 2 })),
-  gauge: fc
+  state: fc
     .record({
       latestAt: maybe(ago),
       // How much later it was called, or may be; and whether that is known.
@@ -156,10 +156,10 @@ export const vector: fc.Arbitrary<Vector> = fc.record({
       failures: fc.constant(0),
       openUntil: maybe(around),
     })
-    .map(({ later, ...gauge }) => {
-      const { latestAt, calledBy } = gauge;
+    .map(({ later, ...state }) => {
+      const { latestAt, calledBy } = state;
       const calledAt = latestAt === null ? null : latestAt + later;
-      return Object.assign(gauge, { calledAt, calledBy: latestAt === null ? null : calledBy });
+      return Object.assign(state, { calledAt, calledBy: latestAt === null ? null : calledBy });
     }),
   starts: fc
     .array(fc.record({ at: ago, n: fc.integer({ min: 1, max: 5 }) }), { maxLength: 12 })

@@ -2,7 +2,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import type { Outcome } from "../../../src/storage/job-storage.ts";
 
-// Claims a few, works on them for some milliseconds, completes them: until it is killed, or nothing is left. Prints what it claimed.
+// Claims a few jobs, works on them for some milliseconds, completes them: until it is killed, or none is left. Prints what it claimed.
 const [url = "", worker = "", most = "3", workMs = "0", leaseMs = "60000"] = process.argv.slice(2);
 const storage = new PostgresStorage(url);
 const after = (ms: number) => new Promise<void>((resolve) => void systemClock.after(ms, resolve));
