@@ -149,10 +149,10 @@ describe("CompositeLimiter with remote parts", () => {
     const slow = storage.tryRecordExecution!.bind(storage);
     let paused = true;
     storage.tryRecordExecution = async (name, window) => {
-      const verdict = await slow(name, window);
+      const answer = await slow(name, window);
       if (paused) await clock.advance(2_001);
       paused = false;
-      return verdict;
+      return answer;
     };
     const limiter = new RateLimiter(storage, "r", { maxExecutions: 5, windowSizeInSeconds: 60, clock });
     granted(await limiter.tryAcquire());

@@ -182,10 +182,10 @@ describe("holdFromHeaders", () => {
     expect((await limiter.getNextAvailableTime()).getTime()).toBe(clock.wall() + 30_001);
 
     const own = new SixMethodLimiter(1);
-    const told: Date[] = [];
-    own.setNextAvailableTime = async (...dates: Date[]) => void told.push(...dates);
+    const dates: Date[] = [];
+    own.setNextAvailableTime = async (...given: Date[]) => void dates.push(...given);
     await holdFromHeaders(own, response.headers, { clock });
-    expect(told).toEqual([inSeconds(30.001)]);
+    expect(dates).toEqual([inSeconds(30.001)]);
   });
 
   it("holdFromHeaders goes by the clock of the limiter", async () => {

@@ -54,7 +54,7 @@ interface Called {
   readonly group: string | null;
 }
 
-/** Plays all fates on one clock, each at its own time, and answers when handlers were called. */
+/** Plays all fates on one clock, each at its own time, and returns when handlers were called. */
 async function play(storage: JobStorage, clock: FakeClock, fates: readonly Fate[]): Promise<Called[]> {
   const called: Called[] = [];
   const later: { readonly at: number; readonly run: () => Promise<void> }[] = [];
@@ -116,8 +116,8 @@ const LIMITS = [
 ];
 
 /**
- * However long requests, answers, calls and confirmations take, whichever of them is lost and whoever dies in between: no window
- * is over by the instants of the calls. When all is done, the limit is to be had again.
+ * However long requests, answers, calls and confirmations take, whichever of them is lost and whichever process dies in between: no
+ * window is exceeded by the instants of the calls. When all is done, the limit is available again.
  */
 export function asCalledTest(
   name: string,
@@ -129,7 +129,7 @@ export function asCalledTest(
   numRuns: number,
 ): void {
   for (const type of ["plain", "grouped", "spaced"]) {
-    test(`${name} is never over as called, whatever happens between a grant and its call (${type})`, async () => {
+    test(`${name} never exceeds its window as called, whatever happens between a grant and its call (${type})`, async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(fate, { minLength: 1, maxLength: 40 }), async (fates) => {
           const { storage, clock, close } = await open();

@@ -16,7 +16,7 @@ describe.each([
   { name: "a heap", make: () => new Heap<Item>(first) },
   { name: "a sequence", make: () => new Sequence<Item>(first) },
 ])("$name", ({ make }) => {
-  it("has the first at hand, whatever is put in, taken out or moved", () => {
+  it("the heap has its first element at hand, whatever is put in, taken out or moved", () => {
     const act = fc.record({
       kind: fc.constantFrom("add", "add", "remove", "move", "last", "shift"),
       pick: fc.nat(),

@@ -2,7 +2,7 @@ import type { ClaimRequest, NewJob } from "../../src/storage/job-storage.ts";
 
 let made = 0;
 
-/** A job as simple as can be, but for what is said about it. */
+/** A job with the simplest options, except those that are given. */
 export function newJob(said: Partial<NewJob> = {}): NewJob {
   made += 1;
   return {
@@ -24,7 +24,7 @@ export function newJob(said: Partial<NewJob> = {}): NewJob {
   };
 }
 
-/** A claim of anything there is in the queue, but for what is said about it. */
+/** A claim of any job of the queue, except for the options that are given. */
 export function anything(said: Partial<ClaimRequest> = {}): ClaimRequest {
   return { queue: "q", worker: "w", max: 10, types: null, leaseMs: 30_000, limits: [], settle: [], ...said };
 }

@@ -44,7 +44,7 @@ const PLACES: readonly Place[] = [
 ];
 
 describe.each(PLACES)("$name", ({ make, open, later }) => {
-  test("a worker that stops is gone at once, one that is killed when its time is over", async () => {
+  test("a worker that stops is gone at once, and one that is killed when its registration expires", async () => {
     const place = await make();
     const storage = open(place);
     await storage.setup();

@@ -8,7 +8,7 @@ const LEASE_MS = 100;
 
 type Act =
   | { readonly kind: "take"; readonly max: number }
-  /** Whoever has the lease, or had it, gives it back: once, twice, or long after. */
+  /** A present or former holder of the lease gives it back: once, twice, or long after. */
   | { readonly kind: "release"; readonly pick: number; readonly how: number; readonly twice: boolean }
   | { readonly kind: "renew"; readonly pick: number }
   | { readonly kind: "wait"; readonly ms: number }
@@ -52,7 +52,7 @@ export function leaseProperty(name: string, open: () => Promise<OpenedStorage>, 
       fc.asyncProperty(fc.integer({ min: 1, max: 3 }), acts, async (slots, sequence) => {
         const { storage, clock, close } = await open();
         const all: Lease[] = [];
-        /** Leases that hold, by what their holders were told. */
+        /** Leases that are valid, by the answers to their holders. */
         const holding = new Map<number, { id: string; until: number }>();
         const ended = new Set<number>();
         const completed = new Set<string>();
@@ -95,7 +95,7 @@ export function leaseProperty(name: string, open: () => Promise<OpenedStorage>, 
           expect(new Set(ids).size).toBe(ids.length);
         }
 
-        // Whoever crashed gives everything back: after a lease and a sweep every slot that was not used up is free.
+        // Crashed workers release their jobs: after a lease and a sweep every slot that was not used up is available.
         await clock.advance(LEASE_MS);
         await storage.sweep();
         const { jobs } = await storage.claim(anything());

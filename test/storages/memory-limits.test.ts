@@ -28,7 +28,7 @@ const groupsOf = async (storage: MemoryStorage, name: string) =>
 
 const BY_GROUP = { byGroup: true } as const;
 
-describe("limits of MemoryStorage: what is full is not looked at", () => {
+describe("limits of MemoryStorage: full limits", () => {
   it("does not visit the jobs of a full group, nor the lanes that are blocked", { timeout: 30_000 }, async () => {
     const groups = { large: { max: 1 }, new: { max: 1 } };
     const { storage, clock } = await open(limitRule("tenant", { max: 0, windowMs: 60_000 }, { ...BY_GROUP, groups }));
@@ -55,7 +55,7 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     for (const spy of [blocks, unblocks, moves]) spy.mockRestore();
   });
 
-  it("looks, in the same claim, at those who waited only for a heavy job that starts", async () => {
+  it("looks, in the same claim, at jobs that waited only for a heavy job that starts", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 10, windowMs: 1_000 }, { weight: "n" }));
     const add = (type: string, n: number) => storage.add([newJob({ id: `${type} ${n}`, type, weights: { n } })]);
     const claim = (types: readonly string[] | null) => storage.claim(anything({ types }));
@@ -71,7 +71,7 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     expect([jobs.map(({ id }) => id), more, nextInMs]).toEqual([["heavy 8", "light 1"], false, null]);
   });
 
-  it("looks at a lane again when something of its group is given back, and at no other", async () => {
+  it("looks at a lane again when something of its group is released, and at no other", async () => {
     const { storage } = await open(limitRule("tenant", { concurrency: 1 }, BY_GROUP));
     const groups = ["a", "b", "c"];
     await storage.add([...groups, ...groups].map((group) => newJob({ group })));
@@ -84,7 +84,7 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     opened.mockRestore();
   });
 
-  it("does not make all lanes ready at once that become so at one instant", async () => {
+  it("does not make all lanes ready at once that become ready at one instant", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 1, windowMs: 1_000 }, BY_GROUP));
     await storage.add(Array.from({ length: 6_000 }, (_, i) => newJob({ group: `g${i % 3_000}` })));
     const start = async (max: number) => {
@@ -109,16 +109,16 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     const { storage } = await open(limitRule("tokens", { max: 10, windowMs: 60_000 }, { ...BY_GROUP, weight: "t" }));
     await storage.add([8, 5, 1].map((t, i) => newJob({ id: `n${i}`, group: "g", weights: { t } })));
     expect((await storage.claim(anything())).jobs.map(({ id }) => id)).toEqual(["n0"]);
-    let news = 0;
-    storage.subscribe({ queue: "q", wake: (isNews) => (news += isNews ? 1 : 0) });
+    let mayStarts = 0;
+    storage.subscribe({ queue: "q", wake: (mayStart) => (mayStarts += mayStart ? 1 : 0) });
     await storage.change({ action: "remove", queue: "q", ids: ["n1"] });
-    expect(news).toBe(1);
+    expect(mayStarts).toBe(1);
     expect((await storage.claim(anything())).jobs.map(({ id }) => id)).toEqual(["n2"]);
   });
 });
 
 describe("limits of MemoryStorage: idle groups", () => {
-  it("forgets a group when nothing of it counts any more, and not before", async () => {
+  it("forgets a group as soon as nothing of it counts any more", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 5, windowMs: 1_000, everyMs: 10 }, BY_GROUP));
     await storage.add(["a", "b", "b"].map((group) => newJob({ group })));
     await storage.claim(anything());
@@ -165,7 +165,7 @@ describe("limits of MemoryStorage: idle groups", () => {
     expect(await left()).toEqual(new Set([]));
   });
 
-  it("still charges what a long job used when nothing else of its group counts", async () => {
+  it("charges what a long job used when nothing else of its group counts", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 10, windowMs: 1_000 }, { ...BY_GROUP, weight: "t" }));
     await storage.add([newJob({ group: "g", weights: { t: 2 } })]);
     const [job] = (await storage.claim(anything())).jobs;
@@ -180,7 +180,7 @@ describe("limits of MemoryStorage: idle groups", () => {
     expect([await used(), await groupsOf(storage, "k")]).toEqual([0, 0]);
   });
 
-  it("forgets many in small steps, and costs nothing where it is only asked", async () => {
+  it("forgets many groups in small steps, and stores nothing for a group that is only read", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 1, windowMs: 1_000 }, BY_GROUP));
     await storage.add(Array.from({ length: 1_200 }, (_, i) => newJob({ group: `g${i}`, keepFor: 0 })));
     const jobs = (await storage.claim(anything({ max: 2_000 }))).jobs;
@@ -211,7 +211,7 @@ describe("limits of MemoryStorage: idle groups", () => {
 });
 
 describe("limits of MemoryStorage: beside `rates`", () => {
-  it("has one pause, whoever sets it", async () => {
+  it("has one hold for a limit, whichever call sets it", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 5, windowMs: 1_000 }));
     await storage.add([newJob()]);
     await storage.limits.change("k", { holdMs: 700, group: null });
@@ -279,7 +279,7 @@ const act = fc.oneof(
 );
 
 describe("limits of MemoryStorage: no waste", () => {
-  it("starts whatever could start, and names the instant at which the next one can", async () => {
+  it("starts every job that could start, and names the instant at which the next one can", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(arbitraryRule, { minLength: 1, maxLength: 3 }),
@@ -311,7 +311,7 @@ describe("limits of MemoryStorage: no waste", () => {
               const next = await nextIn(storage);
               const answered = claim.nextInMs ?? Number.POSITIVE_INFINITY;
               expect(claim.more).toBe(next === 0);
-              // What a lane waits for of one group may turn out later in the claim to be the lesser of two.
+              // Of the two waits of a lane of one group, the one that was known may turn out later in the claim to be the shorter one.
               if (rules.filter(({ byGroup }) => byGroup).length < 2) expect(answered).toBe(next);
               else expect(answered).toBeLessThanOrEqual(next);
             }

@@ -46,7 +46,7 @@ describe("MemoryStorage alone", () => {
     add.mockRestore();
   });
 
-  it("wakes nobody once it is closed, whatever its limits do", async () => {
+  it("wakes up no worker once it is closed, whatever its limits do", async () => {
     const { storage } = open();
     await storage.add([newJob(), newJob()]);
     const limits = [{ key: "k", max: 1, windowMs: 1_000 }];
@@ -58,7 +58,7 @@ describe("MemoryStorage alone", () => {
     expect(woken).toBe(0);
   });
 
-  it("goes by the monotonic clock: setting the wall clock changes only what is shown", async () => {
+  it("goes by the monotonic clock, so that setting the wall clock changes only what is shown", async () => {
     const { storage, clock } = open();
     await storage.add([newJob({ id: "later", due: { inMs: 5_000 } })]);
     clock.stepWall(3_600_000);
@@ -111,7 +111,7 @@ describe("MemoryStorage alone", () => {
     expect((await storage.claim(anything({ limits }))).jobs.length).toBe(1);
   });
 
-  it("lets those who hear of room call the storage at once", async () => {
+  it("lets subscribers that are woken up call the storage at once", async () => {
     const { storage } = open();
     await storage.add(Array.from({ length: 6 }, () => newJob()));
     const limits = [{ key: "k", max: 2, windowMs: 60_000 }];
@@ -136,9 +136,9 @@ describe("MemoryStorage alone", () => {
     expect((await storage.overview("q"))[0]?.counts).toMatchObject({ active: 2, waiting: 4 });
   });
 
-  it("forgets lanes that nobody has used for an hour, and their turns", async () => {
+  it("forgets lanes that were not used for an hour, and their turns", async () => {
     const { storage, clock } = open();
-    /** Adds a job to each group, lets all of them run, and says in which order they came. */
+    /** Adds a job to each group, lets all of them run, and returns the order in which they started. */
     const order = async (...groups: string[]) => {
       await storage.add(groups.map((group) => newJob({ group, keepFor: 0 })));
       const { jobs } = await storage.claim(anything());
@@ -154,7 +154,7 @@ describe("MemoryStorage alone", () => {
     expect(await order("b", "a")).toBe("ba");
   });
 
-  it("deletes much in small steps", async () => {
+  it("deletes many jobs in small steps", async () => {
     const { storage, clock } = open();
     await storage.add(Array.from({ length: 1_200 }, () => newJob({ keepFor: 1_000, deadline: { inMs: 0 } })));
     const steps = [];
@@ -171,7 +171,7 @@ describe("MemoryStorage alone", () => {
     expect(await storage.overview()).toEqual([]);
   });
 
-  it("keeps the order of a lane while many leave from its middle and come back", async () => {
+  it("keeps the order of a lane while many jobs leave from its middle and come back", async () => {
     const { storage, clock } = open();
     const ids = Array.from({ length: 200 }, (_, i) => `n${i}`);
     for (const id of ids) {

@@ -67,7 +67,7 @@ const EVERYTHING = { states: null, type: null, group: null, since: null, until: 
 const QUEUES = ["q", "r"];
 const TYPES = ["a", "b", "c"];
 
-/** Every name is always counted in the same window: what a window did not see from the beginning is another story. */
+/** Every name is always counted in the same window: the model does not cover windows that change. */
 const LIMITS: Readonly<Record<string, number>> = { one: 100, two: 700, three: 1_000 };
 
 const queue = fc.constantFrom(...QUEUES);
@@ -123,14 +123,14 @@ const add = fc.array(newJob, { minLength: 1, maxLength: 4 }).map((said) =>
   }),
 );
 
-/** Any lease there ever was; if it can be, one that holds. */
+/** Any lease there ever was; if possible, one that is valid. */
 function leaseOf(model: Model, pick: number, holds: boolean): Lease | undefined {
   const holding = model.leases.filter((lease) => model.held(lease) !== undefined);
   const from = holds && holding.length > 0 ? holding : model.leases;
   return from[pick % from.length];
 }
 
-/** An outcome of any kind for any lease there ever was, most often for one that holds. */
+/** An outcome of any kind for any lease there ever was, most often for one that is valid. */
 const outcome = fc
   .record({
     lease: index,
@@ -195,7 +195,7 @@ const claim = fc
       const answer = await storage.claim(request);
       expect(answer.stale).toEqual(model.settle(request.settle));
       model.endLate();
-      const room = Math.min(request.max, model.room(request.limits));
+      const most = Math.min(request.max, model.available(request.limits));
       for (const { id, token } of answer.jobs) {
         const next = model.next(request);
         const job = next.find((other) => other.id === id);
@@ -204,13 +204,13 @@ const claim = fc
         model.token = token;
         model.start(job!, request, token);
       }
-      expect(answer.jobs.length).toBeLessThanOrEqual(room);
-      if (model.claimable(request, true).length > 0) expect(answer.jobs.length).toBe(room);
-      expect(outlookOf(answer)).toEqual(outlook(model, request));
+      expect(answer.jobs.length).toBeLessThanOrEqual(most);
+      if (model.claimable(request, true).length > 0) expect(answer.jobs.length).toBe(most);
+      expect(wakeUpOf(answer)).toEqual(wakeUp(model, request));
     }),
   );
 
-const outlookOf = ({
+const wakeUpOf = ({
   more,
   nextInMs,
   blockedBy,
@@ -225,7 +225,7 @@ const outlookOf = ({
 });
 
 /** What a claim says about later, after its jobs have started. */
-function outlook(model: Model, request: ClaimRequest) {
+function wakeUp(model: Model, request: ClaimRequest) {
   const waits = model.claimable(request, true).length > 0;
   const later = model.claimable(request, false).map((job) => job.dueAt - model.now);
   if (!waits && later.length === 0) return { more: false, nextInMs: null, blockedBy: null };
@@ -384,7 +384,7 @@ const changeWhere = fc
     }),
   );
 
-/** Somebody outside the queue starts something under one of the limits, or forgets all about it. */
+/** Code outside of the queue starts something under one of the limits, or resets the limit. */
 const outside = fc
   .record({ key: fc.constantFrom("one", "two"), max: fc.integer({ min: 1, max: 4 }), clear: fc.nat({ max: 9 }) })
   .map(({ key, max, clear }) =>

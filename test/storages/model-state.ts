@@ -157,7 +157,7 @@ export class Model {
     return { id, created: true };
   }
 
-  /** Whoever goes through the jobs at this moment goes through them as they were. */
+  /** A change sees the jobs as they were at this moment. */
   remove(job: ModelJob): void {
     this.kept.jobs = this.kept.jobs.filter((other) => other !== job);
   }
@@ -208,7 +208,7 @@ export class Model {
     return true;
   }
 
-  /** What was never started gets its attempt back, though its lease ran out. */
+  /** A job that was never started gets its attempt back, though its lease expired. */
   unspend(outcome: Outcome): void {
     if (outcome.to !== "back" || !outcome.unstarted) return;
     const job = this.kept.jobs.find(
@@ -233,7 +233,7 @@ export class Model {
   }
 
   /** How many starts fit under all limits. */
-  room(limits: readonly ClaimLimit[]): number {
+  available(limits: readonly ClaimLimit[]): number {
     return Math.min(
       Number.POSITIVE_INFINITY,
       ...limits.map((limit) => {
@@ -417,7 +417,7 @@ export function view(job: ModelJob | JobRecord, now: number) {
   };
 }
 
-/** A scheduled job that has come due may be called so until somebody claims. */
+/** A scheduled job that has come due may be called so until the next claim. */
 function visible(state: JobState | "queued", dueAt: number, now: number): string {
   if (state !== "queued" && state !== "waiting" && state !== "scheduled") return state;
   if (dueAt > now) return state === "waiting" ? "waiting before it is due" : "scheduled";

@@ -23,7 +23,7 @@ export function modelTest(name: string, open: () => Promise<OpenedStorage>, runs
           await close?.();
         }
       }),
-      // What fails is told before the test is out of time, as short as it has become until then.
+      // A failure is reported before the test times out, as short as it has become until then.
       { numRuns, seed, interruptAfterTimeLimit: 100_000 * MORE, markInterruptAsFailure: true },
     );
   });

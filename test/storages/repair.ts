@@ -7,8 +7,8 @@ const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
 /**
- * A clock that was two days ahead is right again, and the storage is ahead. Jobs run, wait, are delayed, given instants and held
- * back by limits; the clock is repaired. Nothing of that changes: what is in windows and held stays there for as long.
+ * A clock that was two days fast is right again, and the storage still has the fast time. Jobs run, wait, are delayed, have instants
+ * and are blocked by limits; the clock is repaired. Nothing of that changes: windows and slots keep what they hold for as long.
  */
 export async function playRepair(
   storages: readonly JobStorage[],
@@ -45,7 +45,7 @@ export async function playRepair(
   expect(await repair()).toBe(2 * DAY_MS);
   expect(await seen(other)).toEqual(before);
 
-  // Of the window 15 s are left, of the hold 25, of the permit 35, of the leases 55, and what is due is due when it was.
+  // Of the window 15 s are left, of the hold 25, of the permit 35, of the leases 55, and due jobs are due when they were.
   expect(await one.claim(anything({ types: ["t"], limits }))).toMatchObject({ jobs: [], nextInMs: 15_000 });
   expect(await other.report([{ id: "heavy", token: heavy!.token, weights: { tokens: 3 } }])).toEqual([]);
   expect((await other.limits.read({ name: "tokens", group: "g" }))[0]!.states[0]).toMatchObject({ used: 3 });

@@ -5,55 +5,55 @@ import { Subscribers } from "../../src/storage/subscribers.ts";
 const event = (id: string, queue = "q"): JobEvent => ({ event: "added", queue, type: "t", id });
 
 describe("subscribers", () => {
-  it("are told once a step is over, and one wake is enough", () => {
+  it("subscribers are notified once a step is over, and once for several wake-ups", () => {
     const subscribers = new Subscribers();
-    const heard: string[] = [];
-    subscribers.add({ queue: "q", wake: () => heard.push("wake"), event: ({ event: name }) => heard.push(name) });
+    const received: string[] = [];
+    subscribers.add({ queue: "q", wake: () => received.push("wake"), event: ({ event: name }) => received.push(name) });
     subscribers.wake("q", false);
     subscribers.event(event("a"));
     subscribers.wake("q", false);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     subscribers.notify();
-    expect(heard).toEqual(["added", "wake"]);
+    expect(received).toEqual(["added", "wake"]);
     subscribers.notify();
-    expect(heard.length).toBe(2);
+    expect(received.length).toBe(2);
   });
 
-  it("hear that something is news if any part of a step was, each queue of its own", () => {
+  it("a subscriber may start a job if any part of the step said so, for each queue by itself", () => {
     const subscribers = new Subscribers();
-    const heard: (readonly [string, boolean])[] = [];
-    subscribers.add({ queue: "q", wake: (news) => heard.push(["q", news]) });
-    subscribers.add({ queue: "r", wake: (news) => heard.push(["r", news]) });
+    const received: (readonly [string, boolean])[] = [];
+    subscribers.add({ queue: "q", wake: (mayStart) => received.push(["q", mayStart]) });
+    subscribers.add({ queue: "r", wake: (mayStart) => received.push(["r", mayStart]) });
     subscribers.wake("q", false);
     subscribers.wake("q", true);
     subscribers.wake("r", false);
     subscribers.wake("q", false);
     subscribers.notify();
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["q", true],
       ["r", false],
     ]);
     subscribers.wake("q", false);
     subscribers.notify();
-    expect(heard.at(-1)).toEqual(["q", false]);
+    expect(received.at(-1)).toEqual(["q", false]);
   });
 
-  it("hear everything in the same order, even what one of them brings about", () => {
+  it("subscribers receive all events in the same order, even those that one of them causes", () => {
     const subscribers = new Subscribers();
     const first: string[] = [];
     const second: string[] = [];
     subscribers.add({
       queue: null,
-      event: (heard) => {
-        if (!("id" in heard)) return;
-        first.push(heard.id);
-        if (heard.id === "a") {
+      event: (received) => {
+        if (!("id" in received)) return;
+        first.push(received.id);
+        if (received.id === "a") {
           subscribers.event(event("c"));
           subscribers.notify();
         }
       },
     });
-    subscribers.add({ queue: null, event: (heard) => "id" in heard && second.push(heard.id) });
+    subscribers.add({ queue: null, event: (received) => "id" in received && second.push(received.id) });
     subscribers.event(event("a"));
     subscribers.event(event("b"));
     subscribers.notify();
@@ -63,17 +63,17 @@ describe("subscribers", () => {
     ]);
   });
 
-  it("know whether anybody wants events", () => {
+  it("the list knows whether a subscriber wants events", () => {
     const subscribers = new Subscribers();
     expect(subscribers.hearEvents).toBe(false);
-    const leave = subscribers.add({ queue: "q", event: () => {} });
+    const unsubscribe = subscribers.add({ queue: "q", event: () => {} });
     subscribers.add({ queue: "q", wake: () => {} });
     expect(subscribers.hearEvents).toBe(true);
-    leave();
+    unsubscribe();
     expect(subscribers.hearEvents).toBe(false);
   });
 
-  it("may come twice and leave once, and may be of a class", () => {
+  it("a subscriber may be added twice and removed once, and may be an instance of a class", () => {
     class Counter {
       readonly queue = "q";
       count = 0;
@@ -84,36 +84,36 @@ describe("subscribers", () => {
     const counter = new Counter();
     const subscribers = new Subscribers();
     subscribers.add(counter);
-    const leave = subscribers.add(counter);
+    const unsubscribe = subscribers.add(counter);
     subscribers.wake("q", false);
     subscribers.notify();
     expect(counter.count).toBe(2);
-    leave();
-    leave();
+    unsubscribe();
+    unsubscribe();
     subscribers.wake("q", false);
     subscribers.notify();
     expect(counter.count).toBe(3);
   });
 
-  it("do not hear what happened before they came, and each gets ids of its own", () => {
+  it("a subscriber receives nothing from before it was added, and a list of ids of its own", () => {
     const subscribers = new Subscribers();
     subscribers.event(event("before"));
     subscribers.wake("q", false);
     subscribers.cancelled("q", "before");
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     subscribers.add({
       queue: "q",
-      event: (one) => heard.push(one),
-      wake: () => heard.push("wake"),
-      cancelled: (ids) => heard.push((ids as string[]).splice(0)),
+      event: (one) => received.push(one),
+      wake: () => received.push("wake"),
+      cancelled: (ids) => received.push((ids as string[]).splice(0)),
     });
-    subscribers.add({ queue: "q", cancelled: (ids) => heard.push(ids) });
+    subscribers.add({ queue: "q", cancelled: (ids) => received.push(ids) });
     subscribers.notify();
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     subscribers.cancelled("q", "a");
     subscribers.cancelled("q", "b");
     subscribers.notify();
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["a", "b"],
       ["a", "b"],
     ]);

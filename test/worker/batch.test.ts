@@ -181,7 +181,7 @@ describe("a batch", () => {
   });
 });
 
-/** Handlers by type that take so long each, and what was seen of them. `claimedAt`: when the latest claim was made. */
+/** Handlers by type that take so long each, and what they recorded. `claimedAt`: when the latest claim was made. */
 function slowHandlers({ clock }: House, ms: Readonly<Record<string, number>>, claimedAt = () => clock.now()) {
   const seen = { order: [] as string[], jobs: 0, running: 0, peak: 0, oldest: 0 };
   const handlers: Record<string, BatchHandler<number>> = {};
@@ -274,7 +274,7 @@ for (const { name, open: openHouse } of HOUSES) {
   });
 }
 
-it("a batch is told of a job that was cancelled before the batch began", async () => {
+it("a batch reports a job that was cancelled before the batch began", async () => {
   const house = open();
   let cancelled = false;
   house.queue.on("started", ({ id }) => {

@@ -17,15 +17,15 @@ describe('worker.on("error")', () => {
   it("a listener is called with errors that do not come from handlers, beside onError, until it is removed", async () => {
     const { house, storage } = openBroken();
     const { worker, errors } = work(house, async () => "ran", { storage });
-    const heard: Error[] = [];
-    const off = worker.on("error", (error: Error) => heard.push(error));
+    const reported: Error[] = [];
+    const off = worker.on("error", (error: Error) => reported.push(error));
     await house.clock.advance(1_000);
-    expect(heard.length).toBeGreaterThan(0);
-    expect(heard).toEqual(errors);
+    expect(reported.length).toBeGreaterThan(0);
+    expect(reported).toEqual(errors);
     off();
-    const before = heard.length;
+    const before = reported.length;
     await house.clock.advance(10_000);
-    expect(heard).toHaveLength(before);
+    expect(reported).toHaveLength(before);
     expect(errors.length).toBeGreaterThan(before);
     await worker.stop({ timeout: 0 });
   });
@@ -35,11 +35,11 @@ describe('worker.on("error")', () => {
     try {
       const { house, storage } = openBroken();
       const options = { storage, clock: house.clock };
-      const heard: unknown[] = [];
+      const reported: unknown[] = [];
       const loud = new Worker("q", async () => {}, options);
-      loud.on("error", (error) => heard.push(error));
+      loud.on("error", (error) => reported.push(error));
       await house.clock.advance(1_000);
-      expect(heard.length).toBeGreaterThan(0);
+      expect(reported.length).toBeGreaterThan(0);
       expect(line).not.toHaveBeenCalled();
       const silent = new Worker("q", async () => {}, options);
       await house.clock.advance(1_000);
@@ -53,36 +53,36 @@ describe('worker.on("error")', () => {
   it("a listener that throws keeps neither other listeners nor the worker from going on", async () => {
     const { house, storage } = openBroken();
     const { worker } = work(house, async () => "ran", { storage });
-    const heard: unknown[] = [];
+    const reported: unknown[] = [];
     worker.on("error", () => {
       throw new Error("a listener");
     });
-    worker.on("error", (error) => heard.push(error));
+    worker.on("error", (error) => reported.push(error));
     await house.clock.advance(100);
     storage.heal();
     const job = await house.queue.add("t", null);
     await house.clock.advance(5_000);
     expect(await job.result()).toBe("ran");
-    expect(heard.length).toBeGreaterThan(0);
+    expect(reported.length).toBeGreaterThan(0);
     await worker.stop();
   });
 
   it("a rejection of an asynchronous listener or onError is not left unhandled", async () => {
     const { house, storage } = openBroken();
-    const heard: unknown[] = [];
+    const reported: unknown[] = [];
     const unhandled: unknown[] = [];
     const note = (reason: unknown) => unhandled.push(reason);
     process.on("unhandledRejection", note);
     try {
       const reject = ((error) => {
-        heard.push(error);
+        reported.push(error);
         return Promise.reject(new Error("the pager cannot be reached"));
       }) as (error: unknown) => void;
       const { worker } = work(house, async () => "ran", { storage, onError: reject });
       worker.on("error", reject);
       await house.clock.advance(100);
-      expect(heard.length).toBeGreaterThan(1);
-      // Node tells of them after the turn in which they were not handled.
+      expect(reported.length).toBeGreaterThan(1);
+      // Node reports them after the turn in which they were not handled.
       await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
       expect(unhandled).toEqual([]);
       await worker.stop({ timeout: 0 });
@@ -96,16 +96,16 @@ describe('worker.on("error")', () => {
     const permit = { granted: true, release: () => Promise.reject("not an error"), cancel: async () => {} };
     const limiter = sixMethods({ acquire: async () => permit, tryAcquire: async () => permit });
     const { worker, errors } = work(house, async () => "ran", { limiter: limiter as never });
-    const heard: (readonly [Error, JobReference | undefined])[] = [];
-    worker.on("error", (error, about) => heard.push([error, about]));
+    const reported: (readonly [Error, JobReference | undefined])[] = [];
+    worker.on("error", (error, about) => reported.push([error, about]));
     const job = await house.queue.add("t", null);
     expect(await job.result()).toBe("ran");
     await house.clock.advance(1);
     expect(errors).toEqual(["not an error"]);
-    expect(heard).toHaveLength(1);
-    expect(heard[0]![0]).toBeInstanceOf(Error);
-    expect(heard[0]![0].message).toBe("not an error");
-    expect(heard[0]![1]).toEqual({ id: job.id, queue: "q", type: "t", attempt: 1 });
+    expect(reported).toHaveLength(1);
+    expect(reported[0]![0]).toBeInstanceOf(Error);
+    expect(reported[0]![0].message).toBe("not an error");
+    expect(reported[0]![1]).toEqual({ id: job.id, queue: "q", type: "t", attempt: 1 });
     await worker.stop();
   });
 
@@ -145,12 +145,12 @@ describe('server.on("error")', () => {
       workerCount: 2,
       deleteAfterCompletionMs: 0,
     });
-    const heard: string[] = [];
-    server.on("error", ({ message }) => heard.push(message));
+    const reported: string[] = [];
+    server.on("error", ({ message }) => reported.push(message));
     void server.start();
     await house.clock.advance(10);
-    expect(heard.filter((message) => message.startsWith("setup"))).toHaveLength(2);
-    expect(heard.filter((message) => message.startsWith("change"))).toHaveLength(1);
+    expect(reported.filter((message) => message.startsWith("setup"))).toHaveLength(2);
+    expect(reported.filter((message) => message.startsWith("change"))).toHaveLength(1);
     const stopped = server.stop({ timeout: 0 });
     await house.clock.advance(10_000);
     await stopped;

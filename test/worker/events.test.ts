@@ -9,8 +9,8 @@ import { open, work } from "./support.ts";
 describe("events", () => {
   it("the events of a job come in order and at once", async () => {
     const house = open();
-    const heard: string[] = [];
-    for (const name of JOB_EVENT_NAMES) house.queue.on(name, () => heard.push(name));
+    const received: string[] = [];
+    for (const name of JOB_EVENT_NAMES) house.queue.on(name, () => received.push(name));
     let failed = false;
     const { worker } = work(house, async (_job, context) => {
       await context.updateProgress(50, "half");
@@ -23,14 +23,14 @@ describe("events", () => {
     await house.clock.advance(10_000);
     await worker.stop();
     const life = "worker-started added started progress retried started progress completed drained worker-stopped";
-    expect(heard).toEqual(life.split(" "));
+    expect(received).toEqual(life.split(" "));
   });
 
   it("each kind of end has its event", async () => {
     const house = open();
-    const heard: [string, string][] = [];
+    const received: [string, string][] = [];
     for (const name of ["dead", "cancelled", "stalled"] as const) {
-      house.queue.on(name, ({ id }) => heard.push([name, id]));
+      house.queue.on(name, ({ id }) => received.push([name, id]));
     }
     const { worker } = work(house, async () => {
       throw new Error("no");
@@ -52,7 +52,7 @@ describe("events", () => {
     });
     await house.clock.advance(1_000);
     await house.storage.sweep();
-    expect(heard).toEqual([
+    expect(received).toEqual([
       ["dead", dead.id],
       ["cancelled", cancelled.id],
       ["stalled", stalled.id],
@@ -61,12 +61,12 @@ describe("events", () => {
 
   it("a listener can be removed, and an unknown event name is refused", async () => {
     const house = open();
-    const heard: unknown[] = [];
-    const off = house.queue.on("added", (event) => heard.push(event));
+    const received: unknown[] = [];
+    const off = house.queue.on("added", (event) => received.push(event));
     await house.queue.add("t", null);
     off();
     await house.queue.add("t", null);
-    expect(heard).toHaveLength(1);
+    expect(received).toHaveLength(1);
     expect(() => house.queue.on("finished" as JobEventName, () => {})).toThrow(/`event`/);
     expect(() => house.queue.on("added", "no function" as never)).toThrow(/`listener`/);
   });

@@ -60,7 +60,7 @@ it("a lost lease does not end the new lease of the same job", async () => {
   const job = await house.queue.add("t", null);
   await house.clock.advance(100);
   const heartbeat = house.storage.heartbeat.bind(house.storage);
-  // For a while the storage hears nothing, and the worker does not know: the lease runs out and is won again.
+  // For a while the storage receives nothing, and the worker does not know: the lease expires and is won again.
   house.storage.heartbeat = async () => ({ lost: [], cancelled: [] });
   await house.clock.advance(4_000);
   house.storage.heartbeat = heartbeat;

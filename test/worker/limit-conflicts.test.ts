@@ -166,11 +166,11 @@ describe.each(HOUSES)("$name", ({ open }) => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const { worker, errors } = work(house, async () => {}, { limits: REJECTED });
-      const heard: Error[] = [];
-      worker.on("error", (error) => heard.push(error));
+      const reported: Error[] = [];
+      worker.on("error", (error) => reported.push(error));
       await house.clock.advance(10);
       expect(errors).toEqual([expect.objectContaining({ code: "SLUICE_LIMIT_CONFLICT", limit: "api" })]);
-      expect(heard).toEqual(errors);
+      expect(reported).toEqual(errors);
       await worker.stop();
     });
 
@@ -258,7 +258,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const limiter of [own, composite]) {
         expect(() => work(house, async () => {}, { limiter })).toThrow(/"api".*binds its claims by itself/);
       }
-      // That of another storage is as good as any other.
+      // One of another storage is accepted as any other limiter.
       const other = open();
       const { worker } = work(other, async () => {}, { limiter: own, clock: house.clock });
       await other.queue.addBulk(many(2));

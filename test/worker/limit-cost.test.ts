@@ -4,12 +4,12 @@ import { type FakeClock, faultyStorage } from "../../src/testing/index.ts";
 import { remote, sixMethods, worstWindow } from "../limiter/support.ts";
 import { deferred, gate, type House, HOUSES, many, work } from "./support.ts";
 
-/** The same storage; what is asked of it is counted, `rates` apart. */
+/** The same storage, with its calls counted, `rates` apart. */
 const counted = (house: House) => faultyStorage(house.storage, () => {}, { clock: house.clock });
 
 const SECONDS = 60;
 
-/** What keeps all workers of the process in the registry: six calls a minute for all of them together. */
+/** The heartbeats of all workers of the process: six calls a minute together. */
 const REGISTRY: ReadonlySet<string> = new Set(["register", "unhandled"]);
 const REGISTRY_CALLS = 6;
 
@@ -142,7 +142,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
     });
   });
 
-  describe("what a limiter granted to a worker that another limit blocks since", () => {
+  describe("a grant of a limiter to a worker that another limit has blocked since", () => {
     const WINDOW = { maxExecutions: 1, windowSizeInSeconds: 10 };
     const limiters: Readonly<Record<string, (clock: FakeClock) => ILimiter>> = {
       "a window of the process": (clock) => new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "own", WINDOW),

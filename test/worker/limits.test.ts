@@ -117,10 +117,10 @@ describe("limiter: { max, duration }", () => {
       limiter: { max: 2, duration: "10s" },
     });
     await house.clock.advance(5_000);
-    const told = pause;
+    const wait = pause;
     pause = deferred();
     pause.resolve();
-    told.resolve();
+    wait.resolve();
     await house.clock.advance(20_000);
     expect(starts).toEqual([5_000, 5_000]);
     expect((await house.queue.list()).jobs.map(({ attempt }) => attempt)).toEqual([1, 1]);
@@ -305,11 +305,11 @@ describe("any limiter", () => {
   it("the rate-limited event names the limiter that blocks", async () => {
     const house = open();
     const { worker } = work(house, async () => {}, { limiter: { max: 1, duration: 1_000 } });
-    const heard: unknown[] = [];
-    house.queue.on("rate-limited", ({ blockedBy, retryInMs }) => heard.push([blockedBy, retryInMs]));
+    const events: unknown[] = [];
+    house.queue.on("rate-limited", ({ blockedBy, retryInMs }) => events.push([blockedBy, retryInMs]));
     await house.queue.addBulk(many(2));
     await house.clock.advance(10);
-    expect(heard).toEqual([["queue:q", 1_000]]);
+    expect(events).toEqual([["queue:q", 1_000]]);
     await worker.stop();
   });
 });

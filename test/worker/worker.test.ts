@@ -171,7 +171,7 @@ describe("retries", () => {
       other,
       async () => {
         starts.push(other.clock.now());
-        throw new RetryableJobError("when there is room");
+        throw new RetryableJobError("when a start is available");
       },
       { limiter },
     );

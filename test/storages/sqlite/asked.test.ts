@@ -17,7 +17,7 @@ function heldUp(at: number) {
 }
 
 describe("a start", () => {
-  test("counts from its call, and not before, wherever in its grant the process was held up", async () => {
+  test("a start counts from its call, and not before, wherever in its grant the process was held up", async () => {
     let readings = 0;
     for (let at = 1; at <= Math.max(30, readings); at++) {
       const time = heldUp(at);

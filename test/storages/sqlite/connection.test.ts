@@ -8,7 +8,7 @@ import { claimOf, DRIVERS, newJob, temporaryDatabase } from "./support.ts";
 
 const after = (ms: number) => new Promise<void>((resolve) => void systemClock.after(ms, resolve));
 
-test("a lock that somebody else holds for a while never reaches the user", async () => {
+test("a lock that another process holds for a while causes no error", async () => {
   const path = temporaryDatabase();
   const storage = new SqliteStorage(path);
   await storage.setup();
@@ -22,7 +22,7 @@ test("a lock that somebody else holds for a while never reaches the user", async
     return added;
   });
   const claims = storage.claim(claimOf({ max: 20 }));
-  // The event loop goes round meanwhile: nobody sits and waits.
+  // The event loop goes round meanwhile: the wait does not block it.
   for (const until = systemClock.now() + 1_500; systemClock.now() < until; turns++) await after(5);
   expect(turns).toBeGreaterThan(15);
   holding = false;
@@ -34,7 +34,7 @@ test("a lock that somebody else holds for a while never reaches the user", async
   await storage.close();
 });
 
-test("a lock that is never given back is an error that says so, in time", async () => {
+test("a lock that is never released fails the call in time, with an error that says so", async () => {
   const path = temporaryDatabase();
   const clock = new FakeClock();
   // A connection that does not wait by itself, so that only the clock moved by hand counts.
@@ -50,7 +50,7 @@ test("a lock that is never given back is an error that says so, in time", async 
 });
 
 describe.each(DRIVERS)("a connection of the user's own ($driver)", ({ connect }) => {
-  test("is left alone while a transaction is open on it, and is never closed", async () => {
+  test("the connection is left alone while a transaction is open on it, and is never closed", async () => {
     const path = temporaryDatabase();
     const connection = connect(path);
     const storage = new SqliteStorage(connection);
@@ -73,7 +73,7 @@ describe.each(DRIVERS)("a connection of the user's own ($driver)", ({ connect })
     connection.close();
   });
 
-  test("serves a storage and a limiter storage together, on one log", async () => {
+  test("the connection serves a storage and a limiter storage together, on one log", async () => {
     const connection = connect(":memory:");
     const storage = new SqliteStorage(connection);
     const limiter = new SqliteRateLimiterStorage(connection);
@@ -90,7 +90,7 @@ describe.each(DRIVERS)("a connection of the user's own ($driver)", ({ connect })
   });
 });
 
-test("settings of the connection that change how it answers do not matter", async () => {
+test("settings of the connection that change how it answers have no effect", async () => {
   const connection = new DatabaseSync(":memory:", { readBigInts: true, returnArrays: true });
   const storage = new SqliteStorage(connection);
   await storage.add([newJob({ id: "j" })]);
@@ -99,8 +99,8 @@ test("settings of the connection that change how it answers do not matter", asyn
   await storage.close();
 });
 
-describe("tables", () => {
-  test("of a later version are refused, and both versions are named", async () => {
+describe("tables of the storage", () => {
+  test("tables of a later version are refused, and both versions are named", async () => {
     const path = temporaryDatabase();
     const first = new SqliteStorage(path);
     await first.setup();
@@ -116,7 +116,7 @@ describe("tables", () => {
     await later.close();
   });
 
-  test("are not created where that is turned off", async () => {
+  test("tables are not created where that is turned off", async () => {
     const path = temporaryDatabase();
     const storage = new SqliteStorage(path, { migrate: false });
     await expect(storage.add([newJob()])).rejects.toMatchObject({ code: "SLUICE_STORAGE" });
@@ -128,7 +128,7 @@ describe("tables", () => {
   });
 });
 
-test("after close everything is refused; what was called before is done", async () => {
+test("a closed storage refuses every call, and completes the calls before it", async () => {
   const path = temporaryDatabase();
   const storage = new SqliteStorage(path);
   const added = storage.add([newJob()]);
@@ -143,7 +143,7 @@ test("after close everything is refused; what was called before is done", async 
   await storage.close();
 });
 
-test("options that make no sense are refused by name", () => {
+test("invalid options are refused by name", () => {
   expect(() => new SqliteStorage("")).toThrow(/`database`/);
   expect(() => new SqliteStorage({} as never)).toThrow(/`database`/);
   expect(() => new SqliteStorage(":memory:", { migrat: true } as never)).toThrow(/did you mean `migrate`/);
@@ -158,7 +158,7 @@ test("versions of SQLite are compared as numbers", () => {
   expect(isOlder("4.0.0", [3, 51, 3])).toBe(false);
 });
 
-test("a connection that the user has closed is an error for whoever asks, and for nobody else", async () => {
+test("a connection that the user has closed fails every call, and the process goes on", async () => {
   const db = new DatabaseSync(temporaryDatabase());
   const clock = new FakeClock();
   const storage = new SqliteStorage(db, { clock });
@@ -170,7 +170,7 @@ test("a connection that the user has closed is an error for whoever asks, and fo
   await storage.close();
 });
 
-test("closing waits for adds that wait for a lock", async () => {
+test("close waits for adds that wait for a lock", async () => {
   const path = temporaryDatabase();
   const storage = new SqliteStorage(path);
   await storage.setup();

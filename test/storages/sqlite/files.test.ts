@@ -20,13 +20,13 @@ import { DRIVERS, newJob, temporaryDatabase } from "./support.ts";
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
-/** Two storages over the file that tell each other of jobs, so that there is a hint file if there can be one. */
+/** Two storages over the file that notify each other of jobs, so that there is a hint file if there can be one. */
 async function busy(path: string): Promise<void> {
   const [one, other] = [new SqliteStorage(path), new SqliteStorage(path)];
   onTestFinished(async () => void (await Promise.all([one.close(), other.close()])));
   const woken = new Promise<void>((resolve) => other.subscribe({ queue: "q", wake: () => resolve() }));
   await one.setup();
-  // Whoever listens says so in the database a moment later; until then nothing is told.
+  // A subscriber is registered in the database a moment later; until then no notification is sent.
   await vi.waitFor(async () => {
     await one.add([newJob()]);
     expect(listeners(path)).toBe(1);
@@ -43,7 +43,7 @@ function listeners(path: string): number {
 }
 
 describe.skipIf(process.platform === "win32")("the files of a database", () => {
-  test("are for their owner alone where they are new", async () => {
+  test("new files are for their owner alone", async () => {
     const path = temporaryDatabase();
     await busy(path);
     await vi.waitFor(() => expect(existsSync(`${path}-hint`)).toBe(true));
@@ -65,7 +65,7 @@ describe.skipIf(process.platform === "win32")("the files of a database", () => {
     expect(["", "-wal", "-shm"].map((end) => modeOf(`${path}${end}`))).toEqual(["600", "600", "600"]);
   });
 
-  test("are not created where the URI says so", async () => {
+  test("the files are not created where the URI says so", async () => {
     const path = temporaryDatabase();
     for (const uri of [`file:${path}?mode=rw`, `file:${path}?mode=ro`, `file:${path}?mode=memory`]) {
       const storage = new SqliteStorage(uri);
@@ -75,7 +75,7 @@ describe.skipIf(process.platform === "win32")("the files of a database", () => {
     }
   });
 
-  test("have the mode of the database where that is there", async () => {
+  test("new files have the mode of the database where that is there", async () => {
     const path = temporaryDatabase();
     writeFileSync(path, "");
     chmodSync(path, 0o640);
@@ -100,7 +100,7 @@ describe.skipIf(process.platform === "win32")("the files of a database", () => {
     expect(modeOf(victim)).toBe("644");
   });
 
-  test("are not created where a link leads to nothing", async () => {
+  test("the files are not created where a link leads to nothing", async () => {
     const path = temporaryDatabase();
     const nothing = join(dirname(path), "nothing");
     symlinkSync(nothing, `${path}-hint`);
@@ -108,7 +108,7 @@ describe.skipIf(process.platform === "win32")("the files of a database", () => {
     expect(existsSync(nothing)).toBe(false);
   });
 
-  test("are beside the real file where the path is a link to it", async () => {
+  test("the files are beside the real file where the path is a link to it", async () => {
     const path = temporaryDatabase();
     const real = join(dirname(path), "real", "jobs.db");
     mkdirSync(dirname(real));
@@ -120,28 +120,31 @@ describe.skipIf(process.platform === "win32")("the files of a database", () => {
 });
 
 describe.skipIf(process.platform === "win32")("a database whose file is gone", () => {
-  test.each(DRIVERS)("is noticed, and used again when it is back: $driver", async ({ connect }) => {
-    const path = temporaryDatabase();
-    const clock = new FakeClock();
-    const connection = connect(path);
-    const storage = new SqliteStorage(connection, { clock });
-    onTestFinished(() => void connection.close());
-    await storage.add([newJob({ id: "before" })]);
-    renameSync(path, `${path}.away`);
-    await clock.advance(1_000);
-    const deleted = expect.objectContaining({ message: expect.stringMatching(/jobs\.db was deleted or moved/) });
-    for (const call of [storage.add([newJob()]), storage.overview(), storage.sweep()]) {
-      await expect(call).rejects.toBeInstanceOf(StorageError);
-    }
-    await expect(storage.overview()).rejects.toEqual(deleted);
-    writeFileSync(path, "");
-    await expect(storage.overview()).rejects.toThrow(/was replaced by another file/);
-    renameSync(`${path}.away`, path);
-    expect((await storage.find(["before"]))[0]?.state).toBe("waiting");
-    await storage.close();
-  });
+  test.each(DRIVERS)(
+    "the loss is noticed, and the file is used again when it is back: $driver",
+    async ({ connect }) => {
+      const path = temporaryDatabase();
+      const clock = new FakeClock();
+      const connection = connect(path);
+      const storage = new SqliteStorage(connection, { clock });
+      onTestFinished(() => void connection.close());
+      await storage.add([newJob({ id: "before" })]);
+      renameSync(path, `${path}.away`);
+      await clock.advance(1_000);
+      const deleted = expect.objectContaining({ message: expect.stringMatching(/jobs\.db was deleted or moved/) });
+      for (const call of [storage.add([newJob()]), storage.overview(), storage.sweep()]) {
+        await expect(call).rejects.toBeInstanceOf(StorageError);
+      }
+      await expect(storage.overview()).rejects.toEqual(deleted);
+      writeFileSync(path, "");
+      await expect(storage.overview()).rejects.toThrow(/was replaced by another file/);
+      renameSync(`${path}.away`, path);
+      expect((await storage.find(["before"]))[0]?.state).toBe("waiting");
+      await storage.close();
+    },
+  );
 
-  test("is told to onError of a worker", async () => {
+  test("the loss is reported to onError of a worker", async () => {
     const path = temporaryDatabase();
     const clock = new FakeClock();
     const storage = new SqliteStorage(path, { clock });

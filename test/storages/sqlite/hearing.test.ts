@@ -13,7 +13,7 @@ async function lineThat(child: Child, fits: (line: Line) => boolean, from = 0): 
   }
 }
 
-test("another process is woken at once, hears events and requests to stop", async () => {
+test("another process is woken up at once, and receives events and requests to stop", async () => {
   const path = temporaryDatabase();
   const storage = new SqliteStorage(path);
   const child = new Child("listener", path);
@@ -36,9 +36,9 @@ test("another process is woken at once, hears events and requests to stop", asyn
   await storage.close();
 });
 
-test("without a file to watch, another process is woken within a second or so", async () => {
+test("another process is woken up within a second or so without a file to watch", async () => {
   const path = temporaryDatabase();
-  // Nobody can open this as a file.
+  // No process can open this as a file.
   mkdirSync(`${path}-hint`);
   const storage = new SqliteStorage(path);
   const child = new Child("listener", path);
@@ -50,20 +50,20 @@ test("without a file to watch, another process is woken within a second or so", 
   await storage.close();
 });
 
-test("a request to stop made elsewhere is heard by the storage whose worker has the job", async () => {
+test("a request to stop from another storage reaches the storage whose worker has the job", async () => {
   const path = temporaryDatabase();
   const mine = new SqliteStorage(path);
   const other = new SqliteStorage(path);
   await mine.add([newJob({ id: "j" })]);
   await mine.claim(claimOf());
-  const heard = new Promise<readonly string[]>((resolve) => mine.subscribe({ queue: "q", cancelled: resolve }));
+  const stopped = new Promise<readonly string[]>((resolve) => mine.subscribe({ queue: "q", cancelled: resolve }));
   await other.change({ action: "cancel", queue: "q", ids: ["j"] });
-  expect(await heard).toEqual(["j"]);
+  expect(await stopped).toEqual(["j"]);
   await mine.close();
   await other.close();
 });
 
-test("nobody elsewhere listens: no events are kept, and no file is written", async () => {
+test("no events are kept and no file is written while no other process listens", async () => {
   const path = temporaryDatabase();
   const storage = new SqliteStorage(path);
   const events: string[] = [];
@@ -80,31 +80,31 @@ test("nobody elsewhere listens: no events are kept, and no file is written", asy
   await later.close();
 });
 
-test("whoever begins to listen hears what comes, and nothing of before", async () => {
+test("a new subscriber receives later events, and none from before", async () => {
   const path = temporaryDatabase();
   const mine = new SqliteStorage(path);
   const other = new SqliteStorage(path);
   await mine.setup();
   mine.subscribe({ queue: "q", wake: () => {} });
   mine.subscribe({ queue: "q", event: () => {} })();
-  const somebody = other.subscribe({ queue: null, event: () => {} });
+  const unsubscribe = other.subscribe({ queue: null, event: () => {} });
   await mine.add([newJob({ id: "before" })]);
   await other.add([newJob({ id: "long before" })]);
-  const heard: string[] = [];
+  const received: string[] = [];
   const last = new Promise<void>((resolve) => {
     mine.subscribe({
       queue: "q",
       event: (event) => {
         if (!("id" in event)) return;
-        heard.push(event.id);
+        received.push(event.id);
         if (event.id === "last") resolve();
       },
     });
   });
   await other.add([newJob({ id: "last" })]);
   await last;
-  expect(heard).toEqual(["last"]);
-  somebody();
+  expect(received).toEqual(["last"]);
+  unsubscribe();
   await mine.close();
   await other.close();
 });

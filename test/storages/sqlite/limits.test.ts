@@ -12,7 +12,7 @@ function open() {
   return { clock, database, storage: new SqliteStorage(database, { clock }) };
 }
 
-/** What is wrong in the tables: totals that are no sums, holds of nobody, lanes that wait for a limit that there is not. */
+/** What is wrong in the tables: totals that are no sums, slots of no job, lanes that wait for a limit that does not exist. */
 function wrong(database: DatabaseSync): unknown[] {
   const totals = `SELECT name, grp, used, (SELECT total(n) FROM sluice_starts
       WHERE limit_id = sluice_limits.id AND sluice_limits.seen_at - at < window_ms) AS sum
@@ -25,14 +25,14 @@ function wrong(database: DatabaseSync): unknown[] {
     WHERE gate IS NOT NULL AND (waiting = 0 OR gate NOT IN (SELECT id FROM sluice_gates))`;
   const gates = `SELECT id FROM sluice_gates WHERE name NOT IN (SELECT name FROM sluice_rules)
     OR id NOT IN (SELECT gate FROM sluice_lanes WHERE gate IS NOT NULL)`;
-  // The first lane that may be looked at is not before the place that its gate is known by.
+  // The first lane that is ready is not before the place that its gate is known by.
   const late = `SELECT gate.id FROM sluice_gates AS gate JOIN sluice_lanes AS lane ON lane.gate = gate.id WHERE gate.front = 0
     AND (-lane.priority, lane.turn, lane.own, lane.head_at, lane.head_seq)
       < (-gate.priority, gate.turn, gate.own, gate.head_at, gate.head_seq)`;
   return [totals, holds, homeless, lanes, gates, late].flatMap((sql) => database.prepare(sql).all());
 }
 
-test("whatever comes, totals are sums, and what is held is held by a job that runs", async () => {
+test("totals stay sums, and every slot in use belongs to a running job, whatever is done", async () => {
   const rules = [
     rule("window", { max: 5, windowMs: 700 }),
     rule("tokens", { max: 30, windowMs: 900 }, { weight: "n", estimate: 4 }),
@@ -104,13 +104,13 @@ function outcome({ id, token }: Lease, to: string, inMs: number): Outcome {
 }
 
 describe("several storages over one database", () => {
-  test("a rule that one of them declares, changes or removes binds the others at once", async () => {
+  test("a rule that one storage declares, changes or removes binds the others at once", async () => {
     const path = temporaryDatabase();
     const [mine, other] = [new SqliteStorage(path), new SqliteStorage(path)];
     await other.add(Array.from({ length: 9 }, () => newJob()));
     const started = async () => (await other.claim(claimOf({ max: 2 }))).jobs.length;
     expect(await started()).toBe(2);
-    // Those that run already count.
+    // Jobs that run already count.
     await mine.limits.define([rule("k", { concurrency: 3 })]);
     expect([await started(), await started()]).toEqual([1, 0]);
     await mine.limits.change("k", { quota: { concurrency: 4 }, group: null });
@@ -120,17 +120,17 @@ describe("several storages over one database", () => {
     await Promise.all([mine.close(), other.close()]);
   });
 
-  test("what is news is told to the others as such, and what is not is not", async () => {
+  test("a notification to other storages says whether a job may start", async () => {
     const clock = new FakeClock();
     const path = temporaryDatabase();
     const [mine, other] = [new SqliteStorage(path, { clock }), new SqliteStorage(path, { clock })];
     await mine.setup();
-    const heard: boolean[] = [];
+    const mayStarts: boolean[] = [];
     await other.setup();
-    other.subscribe({ queue: "q", wake: (news) => heard.push(news) });
+    other.subscribe({ queue: "q", wake: (mayStart) => mayStarts.push(mayStart) });
     const looked = async () => {
       await clock.advance(1_000);
-      return heard.splice(0).at(-1);
+      return mayStarts.splice(0).at(-1);
     };
     await mine.add([newJob()]);
     expect(await looked()).toBe(true);
@@ -144,7 +144,7 @@ describe("several storages over one database", () => {
     await Promise.all([mine.close(), other.close()]);
   });
 
-  test("nobody whose clock is a little behind finds less than there was, when a group was forgotten", async () => {
+  test("a storage whose clock is a little behind counts no less of a group that was forgotten", async () => {
     const path = temporaryDatabase();
     const [early, late] = [new FakeClock(), new FakeClock()];
     const [mine, other] = [new SqliteStorage(path, { clock: early }), new SqliteStorage(path, { clock: late })];
@@ -152,7 +152,7 @@ describe("several storages over one database", () => {
     await mine.add([newJob({ group: "g" }), newJob({ group: "g" })]);
     const [first] = (await mine.claim(claimOf({ max: 2 }))).jobs;
     await Promise.all([early.advance(900), late.advance(997)]);
-    // Whoever writes reads the clock, and leaves it for others to see, but not every time.
+    // A step that writes reads the clock, and stores it for others to see, but not every time.
     await mine.add([newJob({ queue: "other" })]);
     await early.advance(100);
     while ((await mine.sweep()).more);
@@ -162,7 +162,7 @@ describe("several storages over one database", () => {
   });
 });
 
-test("a blocked lane is not looked at again until its instant, however many there are", async () => {
+test("a blocked lane is not looked at again until its instant, however many lanes there are", async () => {
   const { clock, database, storage } = open();
   await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })]);
   const groups = Array.from({ length: 1_500 }, (_, i) => `g${i}`);
@@ -228,7 +228,7 @@ test("a heavy job starts first when it fits, though other groups of its priority
   expect(wrong(database)).toEqual([]);
 });
 
-test("nothing of limits grows for ever", async () => {
+test("all that is stored for limits is deleted in time", async () => {
   const { clock, database, storage } = open();
   const breaker = { failures: 9, openMs: 1, probes: 1, kinds: null };
   await storage.limits.define([
@@ -253,7 +253,7 @@ test("nothing of limits grows for ever", async () => {
   }
 });
 
-test("what was written by hand, with garbage, stops nobody", async () => {
+test("invalid rows that were written by hand fail no call", async () => {
   const { database, storage } = open();
   await storage.limits.define([rule("k", { max: 5, windowMs: 1_000, concurrency: 5 })]);
   await storage.add([newJob({ id: "j" }), newJob(), newJob()]);
@@ -272,7 +272,7 @@ test("what was written by hand, with garbage, stops nobody", async () => {
   }
 });
 
-test("`limiter` counts with the jobs", async () => {
+test("the limiter of the storage counts together with jobs", async () => {
   const { storage } = open();
   await storage.limits.define([rule("k", { max: 2, windowMs: 1_000 })]);
   await storage.add([newJob(), newJob(), newJob()]);
@@ -282,7 +282,7 @@ test("`limiter` counts with the jobs", async () => {
   expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(1);
 });
 
-test("jobs without a group under a limit by group have nothing to do with what others count under its bare name", async () => {
+test("jobs without a group under a limit by group do not count with starts under its bare name", async () => {
   const { clock, storage } = open();
   await storage.rates.tryRecordExecution("k", { maxExecutions: 1, windowMs: 1_000 });
   await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })]);
@@ -298,22 +298,22 @@ test("jobs without a group under a limit by group have nothing to do with what o
   expect(await groups()).toBe(0);
 });
 
-test("what is given back and taken again at once by another queue does not make those forgotten who waited for it", async () => {
+test("a slot that another queue releases and takes again at once does not drop the jobs that waited for it", async () => {
   const { storage } = open();
   await storage.limits.define([rule("k", { concurrency: 1 }, { byGroup: true })]);
   await storage.add([newJob({ queue: "p" }), newJob({ queue: "p" }), newJob({ queue: "r" })]);
   const done = ({ id, token }: Lease) => ({ id, token, to: "completed" as const, result: null });
   const [first] = (await storage.claim(claimOf({ queue: "p" }))).jobs;
   for (const queue of ["p", "r"]) expect((await storage.claim(claimOf({ queue }))).jobs).toEqual([]);
-  const heard: boolean[] = [];
-  storage.subscribe({ queue: "r", wake: (news) => heard.push(news) });
+  const mayStarts: boolean[] = [];
+  storage.subscribe({ queue: "r", wake: (mayStart) => mayStarts.push(mayStart) });
   const [second] = (await storage.claim(claimOf({ queue: "p", settle: [done(first!)] }))).jobs;
-  expect([second !== undefined, heard.length]).toEqual([true, 0]);
+  expect([second !== undefined, mayStarts.length]).toEqual([true, 0]);
   await storage.settle([done(second!)]);
-  expect(heard).toEqual([true]);
+  expect(mayStarts).toEqual([true]);
 });
 
-test("a permit that was settled is remembered as such, however often somebody sweeps", async () => {
+test("a permit that was settled is remembered as such, however often the sweep runs", async () => {
   const { clock, storage } = open();
   const { limits } = storage;
   const swept = async (ms: number) => {
@@ -347,18 +347,18 @@ test("a permit that was settled is remembered as such, however often somebody sw
   await swept(3 * 86_400_000);
 });
 
-test("two starts of one claim are spaced, though it finds out on the way that the clock of another process is ahead", async () => {
+test("two starts of one claim are spaced, though the claim finds out meanwhile that the clock of another process is fast", async () => {
   const path = temporaryDatabase();
-  const [ahead, own] = [new FakeClock(), new FakeClock()];
-  ahead.stepWall(200);
-  await using other = new SqliteStorage(path, { clock: ahead });
+  const [fast, own] = [new FakeClock(), new FakeClock()];
+  fast.stepWall(200);
+  await using other = new SqliteStorage(path, { clock: fast });
   await using storage = new SqliteStorage(path, { clock: own });
   const group = rule("group", { max: 5, windowMs: 1_000 }, { byGroup: true });
   await storage.limits.define([rule("spaced", { everyMs: 150 }), group]);
   const take = (name: string) => other.limits.take({ name: "group", group: name, weight: null, ttlMs: 10 });
-  await Promise.all([ahead.advance(1_000), own.advance(1_000)]);
+  await Promise.all([fast.advance(1_000), own.advance(1_000)]);
   await take("first");
-  await Promise.all([ahead.advance(240), own.advance(240)]);
+  await Promise.all([fast.advance(240), own.advance(240)]);
   await take("g");
   await storage.add([newJob({ group: "other" }), newJob({ group: "g" })]);
   const { jobs, nextInMs } = await storage.claim(claimOf({ max: 10 }));

@@ -1,6 +1,6 @@
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 
-// Listens, and prints what it hears.
+// Listens, and prints what it receives.
 const [path = ""] = process.argv.slice(2);
 const storage = new SqliteStorage(path);
 await storage.setup();

@@ -53,7 +53,7 @@ const step = fc.record({
 const most = ({ max, concurrency }: { readonly max?: number; readonly concurrency?: number }): number =>
   max ?? concurrency ?? 1;
 
-/** What a worker sees of a claim. Where lanes stand at gates both may answer with an instant that is too early: then that is left out. */
+/** The answer of a claim. Where lanes stand at gates both may name an instant that is too early: then that is left out. */
 const answerOf = ({ jobs, more, nextInMs }: Claim, exact: boolean) => ({
   ids: jobs.map(({ id }) => id),
   more,

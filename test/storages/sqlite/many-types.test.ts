@@ -23,7 +23,7 @@ function expected(database: DatabaseSync, { max, types }: ClaimRequest, paused: 
   return wanted.slice(0, max).map(({ id }) => id);
 }
 
-/** Lanes that say another first job than they have; and groups of which some lanes say so and some do not. */
+/** Lanes whose stored first job is wrong; and groups of which some lanes store it and some do not. */
 function wrongLanes(database: DatabaseSync): readonly unknown[] {
   return database
     .prepare(
@@ -84,7 +84,7 @@ test("claims from lanes of many types start jobs in the order of priority and du
           await storage.add(jobs);
         } else if (what === "claim") {
           const request = claimOf({ max, types: asks ? types : null });
-          // What came due is brought into the lanes by a claim that takes nothing.
+          // Jobs that came due are brought into the lanes by a claim that takes none.
           await storage.claim({
             ...request,
             max: 0,
@@ -120,7 +120,7 @@ test("claims from lanes of many types start jobs in the order of priority and du
         } else if (what === "update") {
           for (const id of some) await storage.update({ queue: "q", id, set: { priority } });
         } else if (what === "limit") {
-          // A claim under a limit of one type goes another way, and leaves the lanes right, too.
+          // A claim under a limit of one type takes another path, and leaves the lanes right, too.
           await storage.limits.define([rule("one", { max: 2, windowMs: 1_000 }, { types: [types[0]!] })]);
           held.push(...(await storage.claim(claimOf({ max }))).jobs);
           await storage.limits.remove("one");
@@ -197,7 +197,7 @@ test.each<{ name: string; rules: (types: readonly string[]) => ReturnType<typeof
   expect(statements[1]).toBe(statements[0]);
 });
 
-test("types that a full limit closes are passed over in pages", async () => {
+test("types that a full limit blocks are passed over in pages", async () => {
   const { database, storage } = open();
   const counted = countStatements(database);
   const types = typesUpTo(600);
@@ -207,7 +207,7 @@ test("types that a full limit closes are passed over in pages", async () => {
   counted.count = 0;
   const { jobs } = await storage.claim(claimOf({ max: 3 }));
   expect(jobs.map(({ type }) => type)).toEqual(["t500", "t501", "t502"]);
-  // One of them says, once, that something waits for the limit.
+  // One of them reports, once, that jobs wait for the limit.
   expect(counted.count).toBeLessThan(62);
   await storage.close();
 });

@@ -2,7 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 import { migrate } from "../../../src/storages/sqlite/migrations.ts";
 
-// Migrates a file when it is told to, and says so; or, with `uncommitted`, stops before the end.
+// Migrates a file on request, and reports it; or, with `uncommitted`, stops before the end.
 const [path = "", uncommitted] = process.argv.slice(2);
 const say = (word: string) => process.stdout.write(`${JSON.stringify(word)}\n`);
 say("ready");

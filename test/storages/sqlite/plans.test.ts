@@ -18,7 +18,7 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
   const storage = new SqliteStorage(database, { clock });
   const listener = new SqliteStorage(database, { clock });
   for (const listening of [false, true]) {
-    const leave = listening ? listener.subscribe({ queue: null, event: () => {} }) : () => {};
+    const unsubscribe = listening ? listener.subscribe({ queue: null, event: () => {} }) : () => {};
     const idempotency = { key: `k${listening}`, fingerprint: "f", ttlMs: 1_000, onDuplicate: "replace" } as const;
     await storage.add([newJob({ idempotency }), newJob({ idempotency })]);
     await storage.add([newJob({ group: "g" }), newJob({ type: "u" }), newJob({ keepFor: 0 })]);
@@ -73,7 +73,7 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
     await rates.clear("r");
     await storage.claim(claimOf({ max: 5 }));
     await underLimits(storage, clock);
-    leave();
+    unsubscribe();
     await clock.advance(40 * 86_400_000);
     while ((await storage.sweep()).more);
     await clock.advance(40 * 86_400_000);
@@ -88,7 +88,7 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
 async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<void> {
   const { limits } = storage;
   const breaker = { failures: 1, openMs: 10, probes: 1, kinds: null };
-  // First what is held plainly, then what is held by groups and breaks.
+  // First limits for all jobs, then limits by group and breakers.
   await limits.define([rule("plain", { concurrency: 4 })]);
   await storage.add(
     Array.from({ length: 60 }, (_, i) => newJob({ queue: "types", type: `t${i % 20}`, priority: i % 2 })),
@@ -158,7 +158,7 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
   await keyedOnes(storage, clock);
 }
 
-/** One that is too heavy for what is left, others behind it, and all that becomes of them. */
+/** A job that is too heavy for what is available, others behind it, and all that becomes of them. */
 async function heavyOnes(storage: SqliteStorage, clock: FakeClock): Promise<void> {
   const { limits } = storage;
   await limits.define([
@@ -230,28 +230,28 @@ const EVERYTHING = { states: null, type: null, group: null, since: null, until: 
 /** Tables that may grow. The others have one row, or few. */
 const LARGE = /sluice_(?:jobs|lanes|gates|starts|limits|slots|claims|keys|attempts|log|events)\b/;
 
-/** Statements that walk along an index on purpose. */
-const WALKS: readonly RegExp[] = [
+/** Statements that scan an index on purpose. */
+const SCANS: readonly RegExp[] = [
   // The first slots, the oldest event: they stop at the first row.
   /^SELECT 1 FROM sluice_slots LIMIT 1$/,
-  // What people ask about limits and the backlog of a queue: it adds up lanes, and counts what is not in one.
+  // What users ask about limits and the backlog of a queue: it adds up lanes, and counts what is not in one.
   /^SELECT queue, type, total\(waiting\) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type$/,
   /^SELECT type, count\(\*\) AS n FROM sluice_jobs .* GROUP BY type$/,
   // Queues whose claims bring limits along: read when one is added or removed.
   /^SELECT queue FROM sluice_claims$/,
-  // Active jobs, along the index of leases: what people ask goes through those that run.
+  // Active jobs, along the index of leases: what users ask goes through those that run.
   /^SELECT seq FROM sluice_jobs INDEXED BY sluice_jobs_leases WHERE /,
   /^SELECT DISTINCT queue FROM sluice_jobs WHERE lease_until > 0$/,
   /FROM sluice_events (?:WHERE at <= \? )?ORDER BY seq LIMIT/,
 ];
 
-test("no statement walks through a table that may grow, or sorts one", async () => {
+test("no statement scans or sorts a table that may grow", async () => {
   const { database, statements } = await everyStatement();
   const ours = [...statements].filter((sql) => /^(?:SELECT|UPDATE|DELETE|INSERT)/.test(sql) && LARGE.test(sql));
   expect(ours.length).toBeGreaterThan(60);
   const wrong: string[] = [];
   for (const sql of ours) {
-    if (WALKS.some((walk) => walk.test(sql))) continue;
+    if (SCANS.some((scan) => scan.test(sql))) continue;
     const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[];
     for (const { detail } of plan) {
       const scans = detail.startsWith("SCAN ") && LARGE.test(detail);

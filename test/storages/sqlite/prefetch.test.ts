@@ -13,7 +13,7 @@ function open(): SqliteStorage {
 }
 
 describe("a claim prefetches jobs that no limit applies to", () => {
-  test("behind those that start at once, in the same order", async () => {
+  test("jobs are prefetched behind those that start at once, in the same order", async () => {
     const storage = open();
     await storage.add(five.map((id) => newJob({ id })));
     const claim = await storage.claim(claimOf({ max: 1, prefetch: 3 }));
@@ -25,14 +25,14 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect([ids(rest), rest.more, rest.nextInMs]).toEqual([["e"], false, null]);
   });
 
-  test("of several types and priorities as well", async () => {
+  test("jobs of several types and priorities are prefetched", async () => {
     const storage = open();
     await storage.add(five.map((id, i) => newJob({ id, type: i % 2 === 0 ? "t" : "u", priority: i })));
     expect(ids(await storage.claim(claimOf({ max: 1, prefetch: 2 })))).toEqual(["e", "d", "c"]);
     expect(ids(await storage.claim(claimOf({ max: 1, prefetch: 2, types: ["t", "u"] })))).toEqual(["b", "a"]);
   });
 
-  test("of very many priorities some, and says that more is left", async () => {
+  test("some jobs of very many priorities are prefetched, and the claim says that there are more", async () => {
     const storage = open();
     const many = Array.from({ length: 12 }, (_, i) => `p${i}`);
     await storage.add(many.map((id, i) => newJob({ id, priority: 12 - i })));
@@ -45,7 +45,7 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect(found).toEqual(many);
   });
 
-  test("more than are read at once", async () => {
+  test("more jobs are prefetched than are read at once", async () => {
     const storage = open();
     const many = Array.from({ length: 100 }, (_, i) => `j${i}`);
     await storage.add(many.map((id) => newJob({ id })));
@@ -53,7 +53,7 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect([ids(claim), claim.more]).toEqual([many.slice(0, 99), true]);
   });
 
-  test("up to the first that was tried before or may be tried only once", async () => {
+  test("jobs are prefetched up to the first that was tried before or may be tried only once", async () => {
     const storage = open();
     await storage.add(five.map((id, i) => newJob({ id, maxAttempts: i === 2 ? 1 : 3 })));
     const first = await storage.claim(claimOf({ max: 1, prefetch: 9 }));
@@ -62,7 +62,7 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect([ids(none), none.more, none.nextInMs]).toEqual([[], true, 0]);
     expect((await storage.find(["c"]))[0]).toMatchObject({ state: "waiting", attempt: 0, token: 0 });
     expect(ids(await storage.claim(claimOf({ max: 1, prefetch: 9 })))).toEqual(["c", "d", "e"]);
-    // What was given back has its attempt again; what is tried again has not.
+    // A job that was given back has its attempt again; one that is tried again has not.
     const [a, b] = first.jobs;
     const error = { name: "Error", message: "no" };
     await storage.settle([
@@ -74,7 +74,7 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect(ids(await storage.claim(claimOf({ max: 1 })))).toEqual(["a"]);
   });
 
-  test("not under a limit, and not while the queue or the type is paused", async () => {
+  test("no job is prefetched under a limit, nor while the queue or the type is paused", async () => {
     const storage = open();
     await storage.add(five.map((id) => newJob({ id })));
     const limits = [{ key: "own", max: 100, windowMs: 1_000 }];
@@ -93,7 +93,7 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect(ids(await storage.claim(claimOf({ max: 0, prefetch: 3 })))).toEqual(["c", "d", "e"]);
   });
 
-  test("not while jobs of groups wait: they take turns when they start", async () => {
+  test("no job is prefetched while jobs of groups wait: they take turns when they start", async () => {
     const storage = open();
     await storage.add(five.map((id) => newJob({ id, group: "g" })));
     expect(ids(await storage.claim(claimOf({ max: 1, prefetch: 3 })))).toEqual(["a"]);

@@ -82,7 +82,7 @@ test("eight processes keep two limits exactly, and use them", async () => {
     const over = starts.filter((at, i) => i >= max && at - starts[i - max]! < windowMs);
     expect(over, `windows of ${windowMs} ms with more than ${max} starts`).toEqual([]);
   }
-  // When the next slot is free, somebody is there.
+  // When the next slot is available, some process takes it.
   const late = starts
     .map((at, i) => Math.min(...limits.map(({ max, windowMs }) => at - (starts[i - max] ?? Number.NaN) - windowMs)))
     .filter((ms) => !Number.isNaN(ms))
@@ -91,7 +91,7 @@ test("eight processes keep two limits exactly, and use them", async () => {
   await storage.close();
 });
 
-test("kill -9 in the middle of everything: the file is sound, and what was acknowledged is there", async () => {
+test("kill -9 at any moment leaves a sound file with everything that was acknowledged", async () => {
   const path = temporaryDatabase();
   const acknowledged: string[] = [];
   for (let round = 0; round < 6; round++) {

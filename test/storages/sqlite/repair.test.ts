@@ -27,7 +27,7 @@ const OTHERS = [
 ];
 
 describe("the repair of the clock", () => {
-  test("knows of every column of numbers whether it holds instants", async () => {
+  test("the repair knows for every column of numbers whether it holds instants", async () => {
     const path = temporaryDatabase();
     const storage = new SqliteStorage(path);
     await storage.setup();
@@ -48,7 +48,7 @@ describe("the repair of the clock", () => {
     await storage.close();
   });
 
-  test("changes nothing that is decided, while processes are at work", async () => {
+  test("the repair changes no decision, while processes are at work", async () => {
     const clock = new FakeClock();
     const path = temporaryDatabase();
     const storages = [new SqliteStorage(path, { clock }), new SqliteStorage(path, { clock })];

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 
-// Waits for the word, then sets up a database that others set up at the same moment.
+// Waits for a line of input, then sets up a database that other processes set up at the same moment.
 const [path = ""] = process.argv.slice(2);
 const storage = new SqliteStorage(path);
 process.stdout.write(`${JSON.stringify("ready")}\n`);

@@ -12,7 +12,7 @@ function open() {
   return { clock, database, storage: new SqliteStorage(database, { clock }) };
 }
 
-test("a row that was written by hand, with garbage, stops nobody", async () => {
+test("an invalid row that was written by hand fails no call", async () => {
   const { database, storage } = open();
   await storage.add([newJob({ id: "bad", maxAttempts: 1 }), newJob({ id: "good" })]);
   database.exec(`UPDATE sluice_jobs SET data = '{oops', weights = '[', backoff = '"never"', progress = '7', error = '{}'
@@ -64,7 +64,7 @@ test("the tables refuse what breaks the state machine", async () => {
   }
 });
 
-test("one add that is refused takes nothing from those made in the same turn", async () => {
+test("an add that is refused does not fail others of the same turn", async () => {
   const { database, storage } = open();
   const idempotency = { key: "k", fingerprint: "f", ttlMs: 60_000, onDuplicate: "reject" } as const;
   await storage.add([newJob({ id: "first", idempotency })]);
@@ -91,7 +91,7 @@ function counted(database: DatabaseSync): boolean {
   return wrong.length === 0;
 }
 
-test("whatever comes, lanes count what waits in them, and all of it can be claimed in the end", async () => {
+test("lanes count the jobs that wait in them, whatever is done, and all of them can be claimed in the end", async () => {
   const step = fc.record({
     what: fc.constantFrom(
       "add",
@@ -162,7 +162,7 @@ test("whatever comes, lanes count what waits in them, and all of it can be claim
   );
 });
 
-describe("nothing grows for ever", () => {
+describe("rows that are no longer needed", () => {
   test("starts, names, keys, lanes, events and ended jobs are deleted when their time has come", async () => {
     const { clock, database, storage } = open();
     const other = new SqliteStorage(database, { clock });
@@ -188,7 +188,7 @@ describe("nothing grows for ever", () => {
     expect(await storage.sweep()).toEqual({ stalled: 0, deleted: 0, more: false });
   });
 
-  test("a limiter without anybody who sweeps deletes its own old starts", async () => {
+  test("a limiter without a sweep deletes its own old starts", async () => {
     const { clock, database, storage } = open();
     for (let i = 0; i < 1_000; i++) {
       await storage.rates.tryRecordExecution("l", { maxExecutions: 5, windowMs: 100 });
@@ -199,15 +199,15 @@ describe("nothing grows for ever", () => {
   });
 });
 
-test("a bound limits how many events are kept for those who do not come to read them", async () => {
+test("a bound limits how many events are kept for subscribers that do not read them", async () => {
   const { clock, database, storage } = open();
   const other = new SqliteStorage(database, { clock });
   await other.setup();
-  const leave = other.subscribe({ queue: null, event: () => {} });
+  const unsubscribe = other.subscribe({ queue: null, event: () => {} });
   for (let i = 0; i < 25; i++) await storage.add(Array.from({ length: 1_000 }, () => newJob()));
   while ((await storage.sweep()).more);
   const { n } = database.prepare("SELECT count(*) AS n FROM sluice_events").get() as { n: number };
   expect(n).toBe(10_000);
-  leave();
+  unsubscribe();
   await other.close();
 });

@@ -18,7 +18,7 @@ class ComputerClock implements Clock {
 const UNKNOWN: ClockState = { last: 0, skew: 0, sequence: 0, repairs: 0, boot: null, awake: 0, asleep: 0 };
 
 describe("the fine wall clock", () => {
-  test("comes near the real time within few readings, and is never ahead of it", () => {
+  test("the fine wall clock comes near the real time within few readings, and is never fast", () => {
     const clock = new ComputerClock();
     const fine = new FineWallClock(clock);
     let before = 0;
@@ -32,7 +32,7 @@ describe("the fine wall clock", () => {
     }
   });
 
-  test("follows a step of the wall clock", () => {
+  test("the fine wall clock follows a step of the wall clock", () => {
     const clock = new ComputerClock();
     const fine = new FineWallClock(clock);
     fine.now();
@@ -42,7 +42,7 @@ describe("the fine wall clock", () => {
     }
   });
 
-  test("is the wall clock itself where that has fractions, or is moved by hand", async () => {
+  test("the fine wall clock is the wall clock itself where that has fractions, or is moved by hand", async () => {
     const clock = new FakeClock();
     const fine = new FineWallClock(clock);
     for (const ms of [0, 1, 0.25, 0.75, 1_000, 0.1, 12.9]) {
@@ -53,7 +53,7 @@ describe("the fine wall clock", () => {
 });
 
 describe("the clock of a storage", () => {
-  test("never goes back, and keeps ages when the wall clock does", () => {
+  test("the clock never goes back, and keeps ages when the wall clock does", () => {
     const clock = new ComputerClock();
     const time = new StorageClock(clock);
     let state: ClockState = UNKNOWN;
@@ -74,7 +74,7 @@ describe("the clock of a storage", () => {
     expect(fourth.skew).toBeLessThan(1_500);
   });
 
-  test("notices a step back that is shorter than the time it was not asked", () => {
+  test("the clock notices a step back that is shorter than the time since its last reading", () => {
     const clock = new ComputerClock();
     const time = new StorageClock(clock);
     const first = time.read(UNKNOWN);
@@ -85,7 +85,7 @@ describe("the clock of a storage", () => {
     expect(second.skew).toBeCloseTo(30_000, -1);
   });
 
-  test("does not drift when processes differ by a fraction", () => {
+  test("the clock does not drift when processes differ by a fraction", () => {
     const clock = new ComputerClock();
     let state: ClockState = UNKNOWN;
     for (let i = 0; i < 500; i++) {
@@ -98,7 +98,7 @@ describe("the clock of a storage", () => {
 
 describe("a process that is held up between two readings of its clocks", () => {
   /** Three processes read the time in turn, the third one when it has just been started. Every reading of a clock is counted. */
-  function readInTurns(heldUp: (call: number) => number): { skews: number[]; calls: number; ahead: number } {
+  function readInTurns(heldUp: (call: number) => number): { skews: number[]; calls: number; fastBy: number } {
     let real = 1_000_000.3;
     let calls = 0;
     const call = (): number => {
@@ -111,7 +111,7 @@ describe("a process that is held up between two readings of its clocks", () => {
     const start = () => new StorageClock(systemClock, machine);
     const processes = [start(), start()];
     let state: ClockState = { ...UNKNOWN, last: WALL + real };
-    let ahead = 0;
+    let fastBy = 0;
     const skews: number[] = [];
     for (const [pause, which] of [0, 3, 260, 2, 900, 1, 300, 5, 5, 400].map((ms, i) => [ms, i % 3] as const)) {
       real += pause;
@@ -120,34 +120,37 @@ describe("a process that is held up between two readings of its clocks", () => {
       state = { ...time, last: Math.max(last, now), sequence: time.sequence + 1 };
       process.granted(state.sequence);
       skews.push(time.skew);
-      ahead = Math.max(ahead, now - (WALL + real));
+      fastBy = Math.max(fastBy, now - (WALL + real));
     }
-    return { skews, calls, ahead };
+    return { skews, calls, fastBy };
   }
   const WALL = 1_900_000_000_000;
   const original = { ...systemClock };
   afterEach(() => void Object.assign(systemClock, original));
 
-  test.each([60, 120, 300, 5_000])("once, by %i ms: the wall clock was not set", (ms) => {
-    const { calls } = readInTurns(() => 0);
-    for (let at = 0; at < calls; at++) {
-      const { skews, ahead } = readInTurns((call) => (call === at ? ms : 0));
-      expect({ at, ahead: ahead > 0.1, skews: skews.filter((skew) => Math.abs(skew) > 1) }).toEqual({
-        at,
-        ahead: false,
-        skews: [],
-      });
-    }
-  });
+  test.each([60, 120, 300, 5_000])(
+    "a process that is held up once, by %i ms, does not conclude that the wall clock was set",
+    (ms) => {
+      const { calls } = readInTurns(() => 0);
+      for (let at = 0; at < calls; at++) {
+        const { skews, fastBy } = readInTurns((call) => (call === at ? ms : 0));
+        expect({ at, fastBy: fastBy > 0.1, skews: skews.filter((skew) => Math.abs(skew) > 1) }).toEqual({
+          at,
+          fastBy: false,
+          skews: [],
+        });
+      }
+    },
+  );
 
-  test("again and again: the time is never ahead", () => {
+  test("a process that is held up again and again has no fast clock", () => {
     for (let seed = 1; seed <= 300; seed++) {
       let random = seed;
-      const { ahead, skews } = readInTurns(() => {
+      const { fastBy, skews } = readInTurns(() => {
         random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
         return random % 20 === 0 ? random % 1_000 : 0;
       });
-      expect(ahead).toBeLessThan(0.1);
+      expect(fastBy).toBeLessThan(0.1);
       expect(Math.max(...skews)).toBeLessThan(1);
     }
   });
@@ -179,14 +182,14 @@ describe("a wall clock that is set", () => {
     return at;
   }
 
-  test("back 30 s: no window is over, and nothing waits longer than a window", async () => {
+  test("set back by 30 s: no window is exceeded, and no job waits longer than a window", async () => {
     const at = await starts([0, -30_000, -30_000, -3_600_000]);
     for (const [i, start] of at.entries()) if (i >= 5) expect(start - at[i - 5]!).toBeGreaterThanOrEqual(10_000);
     for (const [i, start] of at.entries()) if (i >= 5) expect(start - at[i - 5]!).toBeLessThanOrEqual(20_500);
     expect(at.length).toBeGreaterThanOrEqual(4 * 15 - 15);
   });
 
-  test("back and forth in one process: no window is over", async () => {
+  test("set back and forth in one process: no window is exceeded", async () => {
     const clock = new FakeClock();
     const storage = new SqliteStorage(":memory:", { clock });
     await storage.add(Array.from({ length: 100 }, () => newJob()));
@@ -204,7 +207,7 @@ describe("a wall clock that is set", () => {
     await storage.close();
   });
 
-  test("forward: leases and due times follow, and a stale worker writes nothing", async () => {
+  test("set forward: leases and due times follow, and a stale worker writes nothing", async () => {
     const clock = new FakeClock();
     const storage = new SqliteStorage(":memory:", { clock });
     await storage.add([newJob({ id: "j" })]);
@@ -218,38 +221,41 @@ describe("a wall clock that is set", () => {
   });
 });
 
-describe("a wall clock that is set back by less than is noticed at once", () => {
-  test.each([4, 6, 50, 200, 240, 400, 5_000])("by %i ms: no window is over, over two processes", async (by) => {
-    const path = temporaryDatabase();
-    let t = 0;
-    let set = 0;
-    const clock = () => ({ now: () => t, wall: () => Date.UTC(2030, 0, 1) + set + t, after: () => () => {} });
-    const [a, b] = [new SqliteStorage(path, { clock: clock() }), new SqliteStorage(path, { clock: clock() })];
-    const ask = { maxExecutions: 1, windowMs: 1_000, grantTtl: 2_000 };
-    const calls: number[] = [];
-    const attempt = async (storage: SqliteStorage) => {
-      const { granted, token } = await storage.rates.tryRecordExecution("k", ask);
-      if (!granted) return;
-      calls.push(t);
-      await storage.rates.confirmExecution("k", [{ token: token!, calledInMs: 0.1 }]);
-    };
-    const look = (storage: SqliteStorage) => storage.confirm([]);
-    t = 1_000;
-    await look(b);
-    t += by - 1;
-    await look(a);
-    t += 1;
-    set -= by;
-    t += 6;
-    await attempt(b);
-    t += 1;
-    await look(a);
-    for (const end = t + 12_000; t < end; t += 3) await attempt(t % 2 === 0 ? a : b);
-    for (let i = 1; i < calls.length; i++) expect(calls[i]! - calls[i - 1]!).toBeGreaterThanOrEqual(1_000);
-    expect(calls.length).toBeGreaterThan(5);
-    await a.close();
-    await b.close();
-  });
+describe("a wall clock that is set back by too little to be noticed at once", () => {
+  test.each([4, 6, 50, 200, 240, 400, 5_000])(
+    "set back by %i ms: no window is exceeded, over two processes",
+    async (by) => {
+      const path = temporaryDatabase();
+      let t = 0;
+      let set = 0;
+      const clock = () => ({ now: () => t, wall: () => Date.UTC(2030, 0, 1) + set + t, after: () => () => {} });
+      const [a, b] = [new SqliteStorage(path, { clock: clock() }), new SqliteStorage(path, { clock: clock() })];
+      const ask = { maxExecutions: 1, windowMs: 1_000, grantTtl: 2_000 };
+      const calls: number[] = [];
+      const attempt = async (storage: SqliteStorage) => {
+        const { granted, token } = await storage.rates.tryRecordExecution("k", ask);
+        if (!granted) return;
+        calls.push(t);
+        await storage.rates.confirmExecution("k", [{ token: token!, calledInMs: 0.1 }]);
+      };
+      const look = (storage: SqliteStorage) => storage.confirm([]);
+      t = 1_000;
+      await look(b);
+      t += by - 1;
+      await look(a);
+      t += 1;
+      set -= by;
+      t += 6;
+      await attempt(b);
+      t += 1;
+      await look(a);
+      for (const end = t + 12_000; t < end; t += 3) await attempt(t % 2 === 0 ? a : b);
+      for (let i = 1; i < calls.length; i++) expect(calls[i]! - calls[i - 1]!).toBeGreaterThanOrEqual(1_000);
+      expect(calls.length).toBeGreaterThan(5);
+      await a.close();
+      await b.close();
+    },
+  );
 });
 
 describe("clocks that stand still", () => {
@@ -268,7 +274,7 @@ describe("clocks that stand still", () => {
     }
   });
 
-  test("do not keep a storage from working, as in tests with fake timers", async () => {
+  test("clocks that stand still do not keep a storage from working, as in tests with fake timers", async () => {
     vi.useFakeTimers();
     try {
       const storage = new SqliteStorage(":memory:");
@@ -281,10 +287,10 @@ describe("clocks that stand still", () => {
   });
 });
 
-describe("a wall clock that is set while the computer knows better", () => {
+describe("a wall clock that is set while the clock of the computer is right", () => {
   const DAY_MS = 86_400_000;
 
-  /** The clocks of one process: its wall clock can be set by itself, the rest is what the computer says. */
+  /** The clocks of one process: its wall clock can be set by itself, the others belong to the computer. */
   class ProcessClock extends FakeClock {
     readonly [MACHINE]: MachineClock;
     readonly #computer: FakeClock;
@@ -309,7 +315,7 @@ describe("a wall clock that is set while the computer knows better", () => {
     }
   }
 
-  test("forward: no lease runs out, no window opens, no delay ends, and what people gave follows", async () => {
+  test("set forward: no lease expires, no window opens, no delay ends, and instants of users follow", async () => {
     const computer = new FakeClock();
     const clock = new ProcessClock(computer);
     const storage = new SqliteStorage(":memory:", { clock });
@@ -324,7 +330,7 @@ describe("a wall clock that is set while the computer knows better", () => {
     clock.stepWall(2 * DAY_MS);
     expect(await storage.sweep()).toMatchObject({ stalled: 0 });
     expect(await storage.claim(claimOf({ types: ["t"], limits }))).toMatchObject({ jobs: [], nextInMs: 10_000 });
-    // By the wall clock it is the day after tomorrow: whether that is true, no process can tell.
+    // By the wall clock it is the day after tomorrow: no process can know whether that is true.
     expect((await storage.claim(claimOf({ types: ["given"] }))).jobs).toMatchObject([{ id: "given", dueAt: tomorrow }]);
     clock.stepWall(-2 * DAY_MS);
     await computer.advance(10_000);
@@ -333,7 +339,7 @@ describe("a wall clock that is set while the computer knows better", () => {
     await storage.close();
   });
 
-  test("by one of two processes, again and again: no window is over, and the time does not run away", async () => {
+  test("set by one of two processes, again and again: no window is exceeded, and the time does not run away", async () => {
     const computer = new FakeClock();
     const path = temporaryDatabase();
     const [wrong, right] = [new ProcessClock(computer), new ProcessClock(computer)];
@@ -355,7 +361,7 @@ describe("a wall clock that is set while the computer knows better", () => {
     for (const storage of storages) await storage.close();
   });
 
-  test("not at all: what tidies up moves the time on for nobody", async () => {
+  test("not set: a sweep does not move the time on for other processes", async () => {
     const computer = new FakeClock();
     const storage = new SqliteStorage(":memory:", { clock: new ProcessClock(computer) });
     await storage.limits.define([rule("tenant", { max: 1, windowMs: 5_000 }, { byGroup: true })]);
@@ -387,7 +393,7 @@ describe("a wall clock that is set while the computer knows better", () => {
     await storage.close();
   });
 
-  test("after the computer was started anew the wall clock tells how much time has passed", async () => {
+  test("after the computer was started anew the wall clock decides how much time has passed", async () => {
     const computer = new FakeClock();
     const path = temporaryDatabase();
     const before = new SqliteStorage(path, { clock: new ProcessClock(computer) });
@@ -400,7 +406,7 @@ describe("a wall clock that is set while the computer knows better", () => {
     await storage.close();
   });
 
-  test("a computer that starts in the past, and is set right: an instant given in between is met", async () => {
+  test("a computer that starts in the past and is set right keeps to an instant that was given in between", async () => {
     const computer = new FakeClock();
     const path = temporaryDatabase();
     const before = new SqliteStorage(path, { clock: new ProcessClock(computer) });
@@ -437,14 +443,14 @@ describe("the clock of the computer", () => {
   const bootWith = (offsets: string | undefined) =>
     machineClock((path) => (path.endsWith("boot_id") ? "1b4e28ba\n" : offsets))?.boot;
 
-  test("is another one in a container whose monotonic clock is another one", () => {
+  test("the clock is another one in a container whose monotonic clock is another one", () => {
     const none = "monotonic           0         0\nboottime            0         0\n";
     expect(bootWith(undefined)).toBe("1b4e28ba");
     expect(bootWith(none)).toBe("1b4e28ba");
     expect(bootWith(none.replace(/0(?=\s+0\nboot)/, "864000"))).not.toBe("1b4e28ba");
   });
 
-  test("is none where the system does not say which start it is", () => {
+  test("there is no clock where the system does not name its start", () => {
     expect(machineClock(() => undefined)).toBeUndefined();
     expect(machineClock(() => "")).toBeUndefined();
   });
