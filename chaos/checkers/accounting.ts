@@ -28,9 +28,9 @@ export function accounting(history: Digest, final: Final): Verdict {
   found.check(unknown || there === expected, () => `${there} jobs are there, ${expected} expected`);
   for (const queue of new Set([...final.counts.keys(), ...final.rows.keys()])) {
     for (const state of JOB_STATES) {
-      const told = final.counts.get(queue)?.[state] ?? 0;
+      const reported = final.counts.get(queue)?.[state] ?? 0;
       const counted = final.rows.get(queue)?.[state] ?? 0;
-      found.check(told === counted, () => `${queue}: ${told} jobs told ${state}, ${counted} counted`);
+      found.check(reported === counted, () => `${queue}: ${reported} jobs told ${state}, ${counted} counted`);
     }
   }
   found.n += 1;

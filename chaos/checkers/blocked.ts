@@ -19,7 +19,7 @@ export function blockedBy(history: Digest): Span[] {
     ...history.adds.flatMap(({ until }) => until ?? []),
     ...history.settles.flatMap(({ until }) => until ?? []),
     ...history.claims.map(({ until }) => until),
-    ...history.beats.map(({ until }) => until),
+    ...history.heartbeats.map(({ until }) => until),
     ...history.sweeps.map(({ hr }) => hr),
   ].toSorted((a, b) => a - b);
   return stopsOf(history).flatMap((stop) => {

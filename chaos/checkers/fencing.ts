@@ -29,7 +29,7 @@ export function fencing(history: Digest, final: Final): Verdict {
       () => `${p} made job ${job} ${to} with token ${token}, after ${later?.p} had got ${later?.token}`,
     );
   }
-  for (const { job, token, from, kept, p } of history.beats) {
+  for (const { job, token, from, kept, p } of history.heartbeats) {
     const later = kept ? overtaken(job, token, from) : undefined;
     found.check(
       later === undefined,

@@ -12,7 +12,7 @@ const REPEATED_MS = 3_000;
 
 /**
  * I4, exclusive leases: no worker gets a job while the lease of another worker on it lasts. A lease lasts for its time from the
- * claim or the last heartbeat, or until its holder returns the job. No two workers have the same id, however alike they were started.
+ * claim or the last heartbeat, or until its holder returns the job. No two workers have the same id, even if they were started in the same way.
  */
 export function exclusiveLeases(history: Digest): Verdict {
   const found = new Finding("I4", "leases");
@@ -23,7 +23,7 @@ export function exclusiveLeases(history: Digest): Verdict {
     ids.add(text);
   }
   const settles = groupBy(history.settles, ({ job, token }) => `${job} ${token}`);
-  const beats = groupBy(history.beats, ({ job, token }) => `${job} ${token}`);
+  const heartbeats = groupBy(history.heartbeats, ({ job, token }) => `${job} ${token}`);
   for (const [job, claims] of groupBy(history.claims, (claim) => claim.job)) {
     const inOrder = claims.toSorted((a, b) => a.token - b.token);
     for (const [i, claim] of inOrder.entries()) {
@@ -37,7 +37,7 @@ export function exclusiveLeases(history: Digest): Verdict {
         ({ verdict, from, until }) =>
           from <= next.until && (verdict !== "stale" || (until ?? from) - from >= REPEATED_MS),
       );
-      const signs = (beats.get(key) ?? []).filter(({ kept, from }) => kept && from < next.from);
+      const signs = (heartbeats.get(key) ?? []).filter(({ kept, from }) => kept && from < next.from);
       const alive = signs.reduce((latest, { from }) => Math.max(latest, from), claim.from);
       const left = alive + claim.leaseMs - next.until;
       found.check(

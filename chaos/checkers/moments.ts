@@ -103,7 +103,7 @@ export function attemptsKept(history: Digest): Verdict {
 }
 
 /** The signal of a job that is cancelled while it runs is aborted soon, in whatever process, unless that is killed before. */
-export function cancelHeard(history: Digest, withinMs: number): Verdict {
+export function cancelReceived(history: Digest, withinMs: number): Verdict {
   const found = new Finding("cancel", "cancelled runs");
   const killed = new Map(history.faults.flatMap(({ kind, target, hr }) => (kind === "kill" ? [[target, hr]] : [])));
   const runs = groupBy(history.runs, ({ job }) => job);

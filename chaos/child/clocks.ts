@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { Seeded } from "../conductor/seeded.ts";
 
-/** What a process takes for the time: an hour behind or ahead, twice or half as fast, or set again and again. */
+/** What a process takes for the time: an hour slow or fast, at twice or half the rate, or set again and again. */
 export const CLOCKS = ["behind", "ahead", "fast", "slow", "steps"] as const;
 export type WrongClock = (typeof CLOCKS)[number];
-/** `days`: two days ahead. */
+/** `days`: two days fast. */
 export type ClockKind = WrongClock | "days";
 
 const HOUR_MS = 3_600_000;

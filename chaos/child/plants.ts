@@ -252,16 +252,16 @@ function limitedBy({ storage, db, chance }: Soil, { skew, steps }: { skew: numbe
   const limiter = new OwnWindow(db, () => Date.now() + skew);
   return instead(storage, {
     claim: async (request) => {
-      let room = 0;
-      if (steps === 1) room = limiter.transaction(() => limiter.take(request, limiter.room(request)));
+      let available = 0;
+      if (steps === 1) available = limiter.transaction(() => limiter.take(request, limiter.available(request)));
       else {
-        const seen = limiter.room(request);
+        const seen = limiter.available(request);
         await wait(chance.integer(1, 5));
-        room = limiter.take(request, seen);
+        available = limiter.take(request, seen);
       }
-      const claim = await storage.claim({ ...request, max: room, limits: [] });
-      limiter.giveBack(request, room - claim.jobs.length);
-      return room === 0 ? { ...claim, more: false, nextInMs: 10 } : claim;
+      const claim = await storage.claim({ ...request, max: available, limits: [] });
+      limiter.giveBack(request, available - claim.jobs.length);
+      return available === 0 ? { ...claim, more: false, nextInMs: 10 } : claim;
     },
   });
 }
@@ -285,7 +285,7 @@ class OwnWindow {
   }
 
   /** Its window is longer than it need be: what is started is stamped before it is claimed, and that takes a moment. */
-  room({ limits }: ClaimRequest): number {
+  available({ limits }: ClaimRequest): number {
     return limits.reduce((least, { key, max, windowMs }) => {
       const row = this.#db
         .prepare("SELECT count(*) AS n FROM chaos_starts WHERE key = ? AND at > ?")
@@ -294,8 +294,8 @@ class OwnWindow {
     }, Number.POSITIVE_INFINITY);
   }
 
-  take({ limits, max }: ClaimRequest, room: number): number {
-    const count = Math.max(0, Math.min(max, room));
+  take({ limits, max }: ClaimRequest, available: number): number {
+    const count = Math.max(0, Math.min(max, available));
     const insert = this.#db.prepare("INSERT INTO chaos_starts VALUES (?, ?)");
     for (const { key } of limits) for (let i = 0; i < count; i++) insert.run(key, this.#now());
     return count;

@@ -126,10 +126,10 @@ export class RecordedStorage implements JobStorage {
 
   async heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat> {
     const from = hr();
-    const beat = await this.#inner.heartbeat(leases, leaseMs);
+    const answer = await this.#inner.heartbeat(leases, leaseMs);
     const jobs = leases.map(({ id, token }) => ({ job: id, token }));
-    this.#recorder.write({ op: "heartbeat", phase: "ok", from, leaseMs, leases: jobs, lost: beat.lost });
-    return beat;
+    this.#recorder.write({ op: "heartbeat", phase: "ok", from, leaseMs, leases: jobs, lost: answer.lost });
+    return answer;
   }
 
   report(reports: readonly Report[]): Promise<readonly string[]> {

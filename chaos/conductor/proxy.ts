@@ -101,10 +101,10 @@ export class Proxy {
       },
     };
     this.passages.add(passage);
-    const carry = (from: Socket, to: Socket, hear: (piece: Buffer) => void) => {
+    const carry = (from: Socket, to: Socket, onPiece: (piece: Buffer) => void) => {
       let free = 0;
       from.on("data", (received: Buffer) => {
-        hear(received);
+        onPiece(received);
         if (lost) return;
         const { latencyMs = 0, jitterMs = 0, bandwidth } = this.way;
         const now = performance.now();

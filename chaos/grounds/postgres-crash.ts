@@ -2,7 +2,7 @@ import pg from "pg";
 import type { CrashPoint } from "../child/spec.ts";
 
 /** How a step is known by the function that it calls, and what that was given. */
-const MARKS: Readonly<Record<CrashPoint["step"], (text: string, values: readonly unknown[]) => boolean>> = {
+const STATEMENTS: Readonly<Record<CrashPoint["step"], (text: string, values: readonly unknown[]) => boolean>> = {
   add: (text) => /\.add(_uniform)?_\d+\(/.test(text),
   claim: (text) => /\.claim_\d+\(/.test(text),
   settle: (text, values) =>
@@ -29,7 +29,7 @@ export function crashingPool(database: string, point: CrashPoint): pg.Pool {
     override query(...given: unknown[]): never {
       const [first] = given;
       const { text = first, values = given[1] } = (typeof first === "object" ? first : {}) as Record<string, unknown>;
-      const marked = MARKS[point.step](String(text), Array.isArray(values) ? values : []);
+      const marked = STATEMENTS[point.step](String(text), Array.isArray(values) ? values : []);
       if (marked && point.at === "begin") strike();
       const send = super.query.bind(this) as (...rest: unknown[]) => unknown;
       const callback = given.at(-1);

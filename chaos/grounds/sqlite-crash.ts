@@ -3,7 +3,7 @@ import type { SqliteConnection, SqliteStatement, SqlValue } from "../../src/stor
 import type { CrashPoint } from "../child/spec.ts";
 
 /** How a step is known by the statements that it runs in its transaction. */
-const MARKS: Readonly<Record<CrashPoint["step"], RegExp>> = {
+const STATEMENTS: Readonly<Record<CrashPoint["step"], RegExp>> = {
   add: /^INSERT INTO sluice_jobs /,
   claim: /^UPDATE sluice_jobs SET state = 'active'/,
   settle: /^UPDATE sluice_jobs SET state = 'completed'/,
@@ -51,7 +51,7 @@ class Trigger {
     }
     if (sql !== "COMMIT") {
       const answer = step();
-      if (MARKS[this.#point.step].test(sql)) this.#marked = at !== "begin" || answer !== undefined;
+      if (STATEMENTS[this.#point.step].test(sql)) this.#marked = at !== "begin" || answer !== undefined;
       return answer;
     }
     if (at === "before-commit" && this.#marked) this.#strike();
@@ -71,12 +71,12 @@ class Trigger {
 }
 
 function watched(statement: StatementSync, sql: string, trigger: Trigger): SqliteStatement {
-  const told = {
+  const instrumented = {
     run: (...values: SqlValue[]) => trigger.run(sql, () => statement.run(...values)),
     get: (...values: SqlValue[]) => trigger.run(sql, () => statement.get(...values)),
     all: (...values: SqlValue[]) => trigger.run(sql, () => statement.all(...values)),
     setReadBigInts: (on: boolean) => statement.setReadBigInts(on),
     setReturnArrays: (on: boolean) => statement.setReturnArrays(on),
   };
-  return told;
+  return instrumented;
 }

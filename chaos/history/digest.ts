@@ -29,7 +29,7 @@ export interface SettleFact extends SettledJob, Spanned {
   verdict: "accepted" | "stale" | "unknown";
 }
 
-export interface BeatFact {
+export interface HeartbeatFact {
   readonly p: string;
   readonly job: string;
   readonly token: number;
@@ -65,7 +65,7 @@ export interface Digest {
   readonly adds: readonly AddCall[];
   readonly claims: readonly ClaimFact[];
   readonly settles: readonly SettleFact[];
-  readonly beats: readonly BeatFact[];
+  readonly heartbeats: readonly HeartbeatFact[];
   readonly sweeps: readonly { readonly p: string; readonly hr: number; readonly stalled: number }[];
   readonly runs: readonly RunFact[];
   readonly aborts: readonly { p: string; hr: number; job: string; token: number; reason: string }[];
@@ -98,7 +98,7 @@ class Book implements Digest {
   readonly adds: AddCall[] = [];
   readonly claims: ClaimFact[] = [];
   readonly settles: SettleFact[] = [];
-  readonly beats: BeatFact[] = [];
+  readonly heartbeats: HeartbeatFact[] = [];
   readonly sweeps: { p: string; hr: number; stalled: number }[] = [];
   readonly runs: RunFact[] = [];
   readonly aborts: { p: string; hr: number; job: string; token: number; reason: string }[] = [];
@@ -125,7 +125,7 @@ class Book implements Digest {
       case "settle":
         return this.#settle(entry);
       case "heartbeat":
-        return this.#beat(entry);
+        return this.#heartbeat(entry);
       case "sweep":
         return void this.sweeps.push({ p: entry.p, hr: entry.hr, stalled: entry.stalled });
       case "change":
@@ -203,9 +203,10 @@ class Book implements Digest {
     }
   }
 
-  #beat({ p, from, hr: until, leases, lost, leaseMs }: Of<"heartbeat">): void {
+  #heartbeat({ p, from, hr: until, leases, lost, leaseMs }: Of<"heartbeat">): void {
     const gone = new Set(lost);
-    for (const { job, token } of leases) this.beats.push({ p, job, token, leaseMs, from, until, kept: !gone.has(job) });
+    for (const { job, token } of leases)
+      this.heartbeats.push({ p, job, token, leaseMs, from, until, kept: !gone.has(job) });
   }
 
   #change(entry: Of<"change">): void {

@@ -21,7 +21,7 @@ export interface ClaimedJob {
   readonly leaseUntil: number;
 }
 
-/** One outcome that a worker hands in. */
+/** One outcome that a worker settles. */
 export interface SettledJob {
   readonly job: string;
   readonly token: number;

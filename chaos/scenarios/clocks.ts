@@ -57,7 +57,7 @@ export async function fakedClocks(world: World): Promise<Outcome> {
   const stepping = setInterval(set, 1_000);
   // What is written down is written down by the monotonic clock: it stays as it is.
   const own = { LD_PRELOAD: library, FAKETIME_DONT_FAKE_MONOTONIC: "1", DONT_FAKE_MONOTONIC: "1" };
-  const told: Readonly<Record<WrongClock, Readonly<Record<string, string>>>> = {
+  const faked: Readonly<Record<WrongClock, Readonly<Record<string, string>>>> = {
     behind: { FAKETIME: "-1h" },
     ahead: { FAKETIME: "+1h" },
     fast: { FAKETIME: "+0 x2.0" },
@@ -65,7 +65,7 @@ export async function fakedClocks(world: World): Promise<Outcome> {
     steps: { FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: "1" },
   };
   try {
-    const start: Start = (order, kind) => world.fleet.start(order, { env: { ...own, ...told[kind] } });
+    const start: Start = (order, kind) => world.fleet.start(order, { env: { ...own, ...faked[kind] } });
     return await play(world, start, { calledMs: WINDOW_MS });
   } finally {
     clearInterval(stepping);

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { cancelHeard } from "../checkers/moments.ts";
+import { cancelReceived } from "../checkers/moments.ts";
 import type { Order } from "../conductor/fleet.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { hr } from "../history/entry.ts";
@@ -59,6 +59,6 @@ export async function commands(world: World): Promise<Outcome> {
   world.count("commands", history.changes.length);
   return world.outcome("T33", history, [
     ...usual(history, final, { drained: true }),
-    cancelHeard(history, 1_000 + 2 * world.stallMs),
+    cancelReceived(history, 1_000 + 2 * world.stallMs),
   ]);
 }

@@ -108,7 +108,7 @@ export async function unknownOutcomes(world: World): Promise<Outcome> {
   staff(world, "unknown", throughProxy(world, proxy), { perSecond: 20, forMs, leaseMs: 30_000, maxAttempts: 1 });
   await wait(3_000);
   for (let round = 0; round < rounds; round++) {
-    await setStandby(world.database, "nobody");
+    await setStandby(world.database, "missing");
     await wait(5_000);
     await setStandby(world.database, "");
     world.count("standbys that hung");

@@ -73,7 +73,7 @@ describe("windows of shared limits", () => {
 
 describe("shared limits as called", () => {
   const violationsOf = (story: Story, kept: readonly Kept[], definitions: LimitDefinitions) =>
-    sharedAsCalled(story.told, finalOf(kept, { limits: limitsOf(definitions) })).violations;
+    sharedAsCalled(story.digest, finalOf(kept, { limits: limitsOf(definitions) })).violations;
 
   it("are judged by the stamps of handlers, whatever those of the storage say", () => {
     const two = { api: { max: 2, per: 100, all: true } } as const;

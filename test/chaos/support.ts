@@ -80,7 +80,7 @@ export class Story {
     );
   }
 
-  beat(hr: number, p: string, job: string, token: number, { lost = false, leaseMs = 1_000 } = {}): this {
+  heartbeat(hr: number, p: string, job: string, token: number, { lost = false, leaseMs = 1_000 } = {}): this {
     const leases = [{ job, token }];
     return this.at(hr + 1, p, { op: "heartbeat", phase: "ok", from: hr, leaseMs, leases, lost: lost ? [job] : [] });
   }
@@ -121,7 +121,7 @@ export class Story {
     return this.at(hr, "conductor", { op: "fault", phase: "info", kind, target, wall: hr });
   }
 
-  get told(): Digest {
+  get digest(): Digest {
     return digest(this.#entries.toSorted((a, b) => a.hr - b.hr || a.seq - b.seq));
   }
 }
