@@ -39,7 +39,7 @@ export interface Rounds {
 
 /**
  * Runs every contender once per round, each round beginning with another, so that other load of the machine affects
- * all alike. Absolute figures are noise; only ratios within one run count.
+ * all in the same way. Absolute figures are noise; only ratios within one run count.
  */
 export async function interleave<Figure>(
   contenders: readonly Contender<Figure>[],

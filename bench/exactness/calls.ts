@@ -19,7 +19,7 @@ export class Calls {
     this.#warmFrom = this.#at.length;
   }
 
-  get told(): { calls: number[]; asked: number; made: number } {
+  get report(): { calls: number[]; asked: number; made: number } {
     const calls = this.#at.map((at) => Number(at) / 1e6);
     return { calls, asked: this.asked.count, made: calls.length - this.#warmFrom };
   }

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { sharedNow, sleep } from "../queue/temporary.ts";
-import type { Order, Told, Word } from "./order.ts";
+import type { Order, Report, Word } from "./order.ts";
 
 export interface Timing {
   readonly warmMs: number;
@@ -10,7 +10,7 @@ export interface Timing {
 }
 
 /** The reports of all processes of a cell. */
-export interface Heard extends Told {
+export interface CrewReport extends Report {
   /** When they were taken to be warm. */
   readonly warmAt: number;
 }
@@ -20,24 +20,24 @@ export async function run(
   order: Order,
   { processes, burners }: { readonly processes: number; readonly burners: number },
   { warmMs, measureMs }: Timing,
-): Promise<Heard> {
+): Promise<CrewReport> {
   const children = Array.from({ length: processes }, () => start("child.ts", JSON.stringify(order)));
   const burning: ChildProcess[] = [];
   try {
-    await Promise.all(children.map((child) => heard(child)));
+    await Promise.all(children.map((child) => messageOf(child)));
     for (let i = 0; i < burners; i++) burning.push(start("burner.ts"));
-    tell(children, "begin");
+    send(children, "begin");
     await sleep(warmMs);
     const warmAt = sharedNow();
-    tell(children, "warm");
+    send(children, "warm");
     await sleep(measureMs);
-    const answers = children.map((child) => heard<Told>(child));
-    tell(children, "end");
-    const told = await Promise.all(answers);
+    const answers = children.map((child) => messageOf<Report>(child));
+    send(children, "end");
+    const reports = await Promise.all(answers);
     return {
-      calls: told.flatMap(({ calls }) => calls),
-      asked: told.reduce((sum, { asked }) => sum + asked, 0),
-      made: told.reduce((sum, { made }) => sum + made, 0),
+      calls: reports.flatMap(({ calls }) => calls),
+      asked: reports.reduce((sum, { asked }) => sum + asked, 0),
+      made: reports.reduce((sum, { made }) => sum + made, 0),
       warmAt,
     };
   } finally {
@@ -50,11 +50,11 @@ function start(script: string, ...args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [path, ...args], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
 }
 
-function tell(children: readonly ChildProcess[], word: Word): void {
+function send(children: readonly ChildProcess[], word: Word): void {
   for (const child of children) child.send(word);
 }
 
-function heard<T>(child: ChildProcess): Promise<T> {
+function messageOf<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
     child.once("message", (message) => resolve(message as T));
     child.once("exit", (code) => reject(new Error(`a process ended with ${code}`)));

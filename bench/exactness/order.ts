@@ -27,7 +27,7 @@ export interface Order {
 /** To a process. `warm`: what it asks of its storage is counted from now on. */
 export type Word = "begin" | "warm" | "end";
 
-export interface Told {
+export interface Report {
   /** When each call was made, on the monotonic clock of the host, in milliseconds. */
   readonly calls: readonly number[];
   /** How often it asked its storage, and how many calls it made, since it was warm. */

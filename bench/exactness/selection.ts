@@ -35,8 +35,8 @@ for (const word of only) {
 }
 
 function isWanted(kind: keyof typeof KINDS, word: string): boolean {
-  const told = only.filter((one) => KINDS[kind].includes(one));
-  return told.length === 0 || told.includes(word);
+  const named = only.filter((one) => KINDS[kind].includes(one));
+  return named.length === 0 || named.includes(word);
 }
 
 export const circumstances: readonly Circumstance[] = Object.entries(BURNERS)

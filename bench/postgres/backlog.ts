@@ -38,7 +38,7 @@ function idOf(n: number): string {
 
 export interface Filled {
   readonly storage: PostgresStorage;
-  /** How often jobs have come into a group that no claim has heard of yet. Each claim opens lanes for some of them. */
+  /** How often jobs have come into a group that no claim has seen yet. Each claim opens lanes for some of them. */
   readonly arriving: () => Promise<number>;
 }
 

@@ -6,7 +6,7 @@ export interface Bench {
   add(data: Data): Promise<unknown>;
   /** All of them in one step. */
   addMany(data: readonly Data[]): Promise<unknown>;
-  /** A worker that hands jobs to `handle`. Resolves when it has started, with what stops it. */
+  /** A worker that calls `handle` with its jobs. Resolves when it has started, with what stops it. */
   work(handle: (data: Data) => void): Promise<() => Promise<void>>;
   /** How many jobs are not settled. */
   left(): Promise<number>;

@@ -13,7 +13,7 @@ export interface Entry {
   readonly finished: Finished;
 }
 
-/** Like with like: the best peer and the minimum are those that treat finished jobs alike. */
+/** The best peer and the minimum are those that treat finished jobs in the same way. */
 function rivals({ finished }: Entry, all: readonly Entry[]) {
   return rank(
     all.filter((other) => other.finished === finished).map(({ measured }) => measured),

@@ -20,12 +20,12 @@ class Worker {
     const script = fileURLToPath(new URL("worker-child.ts", import.meta.url));
     const args = [script, name, url, String(concurrency)];
     this.#child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
-    this.#child.on("message", (word) => this.#hear(word as Word));
+    this.#child.on("message", (word) => this.#receive(word as Word));
     this.#child.once("exit", (code) => this.#failed(new Error(`a worker of ${name} ended with ${code}`)));
     this.failure.catch(() => {});
   }
 
-  async told<Kind extends Word["kind"]>(kind: Kind, order?: Order): Promise<Extract<Word, { kind: Kind }>> {
+  async answer<Kind extends Word["kind"]>(kind: Kind, order?: Order): Promise<Extract<Word, { kind: Kind }>> {
     const word = new Promise<Word>((resolve) => this.#waiting.set(kind, resolve));
     if (order === "start") {
       this.handled = 0;
@@ -35,7 +35,7 @@ class Worker {
     return (await Promise.race([word, this.failure])) as Extract<Word, { kind: Kind }>;
   }
 
-  #hear(word: Word): void {
+  #receive(word: Word): void {
     if (word.kind === "handled") {
       this.handled = word.jobs;
       this.beganAt = Math.min(this.beganAt, word.firstAt);
@@ -55,14 +55,14 @@ export class Crew {
 
   static async of(contender: PostgresContender, url: string, concurrency: number, processes: number): Promise<Crew> {
     const workers = Array.from({ length: processes }, () => new Worker(contender, url, concurrency));
-    await Promise.all(workers.map((worker) => worker.told("ready")));
+    await Promise.all(workers.map((worker) => worker.answer("ready")));
     return new Crew(workers);
   }
 
   /** The first so many of them work off the jobs that wait. Resolves with how many that were per second. */
   async drain(bench: Bench, jobs: number, processes: number): Promise<number> {
     const workers = this.#workers.slice(0, processes);
-    await Promise.all(workers.map((worker) => worker.told("started", "start")));
+    await Promise.all(workers.map((worker) => worker.answer("started", "start")));
     const giveUp = sharedNow() + GIVE_UP_MS;
     const handled = () => workers.reduce((sum, worker) => sum + worker.handled, 0);
     while (handled() < jobs || (await bench.left()) > 0) {
@@ -70,15 +70,15 @@ export class Crew {
       await Promise.race([sleep(1), ...workers.map(({ failure }) => failure)]);
     }
     const endedAt = sharedNow();
-    await Promise.all(workers.map((worker) => worker.told("stopped", "stop")));
+    await Promise.all(workers.map((worker) => worker.answer("stopped", "stop")));
     return (jobs / (endedAt - Math.min(...workers.map(({ beganAt }) => beganAt)))) * 1_000;
   }
 
   /** The first of them works while `use` runs. Resolves with how long jobs took to start. */
   async serve(use: (handled: () => number) => Promise<void>): Promise<readonly number[]> {
     const [worker] = this.#workers;
-    await worker!.told("started", "start");
+    await worker!.answer("started", "start");
     await Promise.race([use(() => worker!.handled), worker!.failure]);
-    return (await worker!.told("stopped", "stop")).latencies;
+    return (await worker!.answer("stopped", "stop")).latencies;
   }
 }

@@ -28,9 +28,9 @@ function say(word: Word): void {
 async function start(): Promise<void> {
   jobs = 0;
   latencies = [];
-  let told = 0;
+  let reported = 0;
   teller = setInterval(() => {
-    if (jobs > told) say({ kind: "handled", jobs: (told = jobs), firstAt });
+    if (jobs > reported) say({ kind: "handled", jobs: (reported = jobs), firstAt });
   }, TELL_MS);
   stop = await bench.work(({ at }) => {
     if (at !== undefined) latencies.push(sharedNow() - at);

@@ -19,7 +19,7 @@ export interface Bench {
   addMany(data: readonly Data[]): Promise<unknown>;
   /** Works off the `jobs` jobs that were added. Resolves when the last of them is settled. */
   drain(jobs: number): Promise<void>;
-  /** From now on a worker waits for jobs, and hands each to `handle`. */
+  /** From now on a worker waits for jobs, and calls `handle` with each. */
   serve(handle: (data: Data) => void): Promise<void>;
   close(): Promise<void>;
 }

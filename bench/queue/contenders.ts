@@ -7,7 +7,7 @@ import { inMemory, onSqlite } from "./sluice.ts";
 import { liteque, notOnSqlite, plainjob } from "./sqlite-peers.ts";
 import { withFile } from "./temporary.ts";
 
-/** Those that keep their jobs alike. */
+/** Contenders that store their jobs in the same way. */
 export interface Field {
   readonly where: string;
   readonly contenders: readonly QueueContender[];
