@@ -18,8 +18,8 @@ interface Member {
 export class Crew {
   readonly #members: readonly Member[];
   readonly #clock: Clock;
-  /** Called when something was heard, after it was written down. */
-  heard: () => void = () => {};
+  /** Called when a message has arrived, after it was written down. */
+  received: () => void = () => {};
 
   private constructor(members: readonly Member[], board: Scoreboard, clock: Clock) {
     this.#members = members;
@@ -28,7 +28,7 @@ export class Crew {
       board.players.push({ pid: child.pid ?? 0, done: 0, running: new Set(), killed: false });
       child.on("message", (message) => {
         note(board, player, message as FromWorker, clock.now());
-        this.heard();
+        this.received();
       });
     }
   }
@@ -52,7 +52,7 @@ export class Crew {
   }
 
   go(): void {
-    this.#tell("go");
+    this.#send("go");
   }
 
   /** The name of a process's worker. */
@@ -72,7 +72,7 @@ export class Crew {
 
   /** Lets them finish what they are at, and waits until they are gone. */
   async stop(): Promise<void> {
-    this.#tell("stop");
+    this.#send("stop");
     const cancel = afterAll(this.#clock, GRACE_MS, () => void this.end());
     await Promise.all(this.#members.map(async ({ child }) => hasEnded(child) || once(child, "exit")));
     cancel();
@@ -83,7 +83,7 @@ export class Crew {
     await Promise.all(this.#members.map(({ child }) => end(child)));
   }
 
-  #tell(message: ToWorker): void {
+  #send(message: ToWorker): void {
     for (const { child } of this.#members) if (child.connected) child.send(message);
   }
 }

@@ -21,5 +21,5 @@ export type FromWorker =
   /** Something outside of handlers went wrong. */
   | { readonly failed: string };
 
-/** What a worker process is told. */
+/** What a worker process is sent. */
 export type ToWorker = "go" | "stop";

@@ -103,16 +103,16 @@ function play(queue: Queue, crew: Crew, board: Scoreboard, { io: { clock }, stop
     const over = () => {
       cancelWatch();
       cancelKill();
-      crew.heard = () => {};
+      crew.received = () => {};
       stopped.removeEventListener("abort", over);
       resolve();
     };
     const watch = () => {
-      if (clock.now() - board.heardAt > silenceMs) over();
+      if (clock.now() - board.messageAt > silenceMs) over();
       else cancelWatch = afterAll(clock, 1_000, watch);
     };
     let killing = false;
-    crew.heard = () => {
+    crew.received = () => {
       if (board.done.size >= plan.jobs) return over();
       const victim = killing || !plan.kill ? -1 : victimOn(board);
       if (victim === -1) return;
@@ -122,7 +122,7 @@ function play(queue: Queue, crew: Crew, board: Scoreboard, { io: { clock }, stop
       });
     };
     stopped.addEventListener("abort", over);
-    board.startedAt = board.heardAt = clock.now();
+    board.startedAt = board.messageAt = clock.now();
     watch();
     if (stopped.aborted) over();
     else crew.go();
@@ -150,7 +150,7 @@ async function kill(queue: Queue, crew: Crew, board: Scoreboard, player: number,
   // What it had sent before that, a server does all the same.
   await new Promise<void>((resolve) => afterAll(clock, SENT_MS, resolve));
   board.killed(player, await inHandOf(queue, crew.workerOf(player)), killedAt);
-  crew.heard();
+  crew.received();
   return true;
 }
 

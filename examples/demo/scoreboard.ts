@@ -37,19 +37,19 @@ export class Scoreboard {
   /** What was in the way when a worker last asked, and until when. */
   blocked: { readonly by: string; readonly until: number } | undefined;
   killing: Killing | undefined;
-  /** When something was last heard. */
-  heardAt: number;
+  /** When the last message arrived. */
+  messageAt: number;
   readonly #back = new Set<string>();
   readonly #again = new Set<string>();
 
   constructor(plan: Plan, now: number) {
     this.plan = plan;
     this.startedAt = now;
-    this.heardAt = now;
+    this.messageAt = now;
   }
 
   started(player: number, id: string, now: number): void {
-    this.heardAt = now;
+    this.messageAt = now;
     this.starts.push(now);
     this.players[player]!.running.add(id);
     if (this.killing?.inHand.has(id) && player !== this.killing.player) {
@@ -59,7 +59,7 @@ export class Scoreboard {
   }
 
   ended(player: number, id: string, now: number): void {
-    this.heardAt = now;
+    this.messageAt = now;
     const one = this.players[player]!;
     one.running.delete(id);
     // What a killed process said last may come late; a job that it had in hand is to be done again, whatever it said.
@@ -69,7 +69,7 @@ export class Scoreboard {
   }
 
   refusedOne(player: number, id: string, now: number): void {
-    this.heardAt = now;
+    this.messageAt = now;
     this.refused += 1;
     this.players[player]!.running.delete(id);
   }

@@ -1,4 +1,4 @@
-// One of the worker processes: a worker of the queue whose jobs are calls to the service. It ends when it is told to, or
+// One of the worker processes: a worker of the queue whose jobs are calls to the service. It ends on request, or
 // when the process that started it does.
 import { Queue, RetryableJobError, Worker } from "sluice";
 import { SqliteStorage } from "sluice/sqlite";
@@ -11,20 +11,20 @@ import { openStorage } from "./storage.ts";
 const { plan, place, url } = settingsOf() as WorkerSettings;
 /** How often each connection is used before it counts. */
 const REHEARSALS = 6;
-const tell = (message: FromWorker) => process.send?.(message);
+const send = (message: FromWorker) => process.send?.(message);
 
 const service = new ServiceClient(url);
 const storage = openStorage(place);
 const worker = new Worker(
   QUEUE_NAME,
   async (job) => {
-    tell({ started: job.id });
+    send({ started: job.id });
     const { status, retryInMs } = await service.call(job.id);
     if (status === 429) {
-      tell({ refused: job.id });
+      send({ refused: job.id });
       throw new RetryableJobError("the service is over its quota", new Date(Date.now() + retryInMs));
     }
-    tell({ done: job.id });
+    send({ done: job.id });
   },
   {
     storage,
@@ -32,7 +32,7 @@ const worker = new Worker(
     lease: plan.leaseMs,
     autostart: false,
     limiter: plan.unlimited ? undefined : { max: plan.quota, duration: plan.windowMs, guard: plan.guardMs },
-    onError: (error) => tell({ failed: error instanceof Error ? error.message : String(error) }),
+    onError: (error) => send({ failed: error instanceof Error ? error.message : String(error) }),
   },
 );
 
@@ -70,4 +70,4 @@ process.on("disconnect", () => process.exit());
 
 await rehearse();
 await storage.setup();
-tell({ ready: worker.id });
+send({ ready: worker.id });

@@ -40,7 +40,7 @@ const request = limit(async () => {
   if (limiter.allowance < before) seen.cuts += 1;
 }, limiter);
 
-/** More callers than the service has room for, until the limit has been met three times. */
+/** More callers than the service allows, until the limit has been met three times. */
 async function caller(): Promise<void> {
   while (seen.cuts < 3 && seen.accepted < 500) await request();
 }

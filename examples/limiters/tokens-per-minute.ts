@@ -50,7 +50,7 @@ assert.ok(settled >= atLeast(CALLS * USED));
 assert.ok(unsettled >= atLeast(CALLS * ESTIMATE));
 assert.ok(settled < unsettled);
 
-// A call that could never fit is told so, instead of waiting for ever.
+// A call that could never fit is refused, instead of waiting for ever.
 const refusal = await providerLimiter().tryAcquire({ weight: TOKENS_PER_MINUTE + 1 });
 assert.ok(!refusal.granted && refusal.never);
 console.log(`a call of ${TOKENS_PER_MINUTE + 1} tokens can never start: the limit "${refusal.blockedBy}" is too small`);

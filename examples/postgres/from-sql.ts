@@ -1,5 +1,5 @@
 // A trigger adds a job for every new row, whichever program inserts it: another language, or psql. The job
-// commits with the row, and a worker hears of it at once.
+// commits with the row, and a worker is notified at once.
 import assert from "node:assert/strict";
 import pg from "pg";
 import { Queue, Worker } from "sluice";
@@ -36,7 +36,7 @@ await pool.query(`INSERT INTO ${schema}.signups VALUES ('ada@example.com'), ('gr
 // What is rolled back was never there.
 const tx = await pool.connect();
 await tx.query("BEGIN");
-await tx.query(`INSERT INTO ${schema}.signups VALUES ('nobody@example.com')`);
+await tx.query(`INSERT INTO ${schema}.signups VALUES ('missing@example.com')`);
 await tx.query("ROLLBACK");
 tx.release();
 // The same row again: the key is taken, and the same person is not welcomed twice.

@@ -1,5 +1,5 @@
 // A queue that would only grow: with `maxQueue`, calls that find it full are rejected at once. There is nothing to clean
-// up after them, and as soon as the queue has room again it takes calls again.
+// up after them, and as soon as the queue is below its bound again it takes calls again.
 import assert from "node:assert/strict";
 import { QueueOverflowError, rateLimit } from "sluice";
 

@@ -15,7 +15,7 @@ const WINDOW = 300;
 if (process.argv[2] === undefined) await main();
 else work(process.argv[2]);
 
-/** What each of the three does, until it is told to stop. */
+/** What each of the three does, until it is stopped. */
 function work(file: string): void {
   const storage = new SqliteStorage(file);
   const worker = new Worker(

@@ -194,9 +194,9 @@ describe("demo", () => {
     const args = [MAIN, "--jobs", "500", "--processes", "2", "--quota", "5", "--window", "10s"];
     const env = { PATH: process.env["PATH"], TMPDIR: temporary };
     const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
-    let told = false;
+    let interrupted = false;
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
-      if (!told && chunk.includes("done")) told = child.kill("SIGINT");
+      if (!interrupted && chunk.includes("done")) interrupted = child.kill("SIGINT");
     });
     const [out, [code]] = await Promise.all([text(child.stdout), once(child, "exit")]);
     expect(code).toBe(130);
