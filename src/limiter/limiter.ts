@@ -18,7 +18,7 @@ export interface ILimiter {
 
 /** What every built-in limiter also offers: check and charge in one step, so that no other start comes in between. */
 export interface Limiter extends ILimiter {
-  /** Charges if the weight is available and no caller waits ahead; else charges nothing and returns the blocker and the wait. */
+  /** Charges if the weight is available and no caller waits before it; else charges nothing and returns the blocker and the wait. */
   tryAcquire(options?: TryAcquireOptions): Promise<Permit | Refusal>;
   /**
    * Waits in line until the weight is available, then charges. First come, first served; a heavy waiter keeps its place.

@@ -5,7 +5,7 @@ import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
 export type { BreakerRule, GroupRule, LimitRule, Quota } from "../core/limit-rule.ts";
 
-/** The rule with its instants by the wall clock, which the clock of the storage is ahead of by `skew`. */
+/** The rule with its instants by the wall clock, which the clock of the storage exceeds by `skew`. */
 export function wallRule(rule: LimitRule, skew: number): LimitRule {
   const { heldUntil, blindUntil } = rule;
   if (skew === 0 || (heldUntil === undefined && blindUntil === undefined)) return rule;

@@ -11,5 +11,5 @@ export type Wait = number;
 export const WHEN_RELEASED = Infinity;
 export const NEVER = -1;
 
-/** The wait in milliseconds; null: no clock can tell, since it ends with a release or a change, or never. */
+/** The wait in milliseconds; null: not a matter of time, since it ends with a release or a change, or never. */
 export const knownWait = (wait: Wait): number | null => (wait === NEVER || wait === WHEN_RELEASED ? null : wait);

@@ -24,7 +24,7 @@ const LONGEST_GAP_MS = 64;
 
 /**
  * The wake-ups of one limit of one storage, for one group or set of keys, in this process. A release in
- * this process notifies at once; a release elsewhere is heard from the storage, for as long as there are waiters.
+ * this process notifies at once; the storage notifies of a release elsewhere, for as long as there are waiters.
  */
 export class LimitWakeUps extends WakeUps {
   readonly #storage: SharedLimitStorage;
@@ -70,7 +70,7 @@ export class LimitWakeUps extends WakeUps {
       // If the storage is closed, the next request fails and reports it.
       return;
     }
-    // A release between the refusal and this moment was not heard of.
+    // A release between the refusal and this moment was not notified.
     queueMicrotask(() => this.notify());
   }
 

@@ -154,7 +154,7 @@ export class Book {
     if (job.dueAt > now) {
       become(job, "scheduled");
       line.scheduled.add(job);
-      // Whatever keeps its lane back: those of the type that come due later tell no worker.
+      // The limit or pause that blocks the lane: jobs of the type that come due later wake up no worker.
       this.subscribers.wake(job.queue, line.scheduled.first === job);
     } else {
       const lane = this.#wait(job, line);

@@ -32,7 +32,7 @@ const LINGER_MS = 1_000;
 export class Hub implements StepObserver {
   readonly #database: PostgresDatabase;
   readonly #subscribers = new Subscribers();
-  /** Tells this storage object from every other one, in any process. */
+  /** Distinguishes this storage object from every other one, in any process. */
   readonly #origin = globalThis.crypto.randomUUID();
   readonly #channel: string;
   readonly #notifier: Notifier;

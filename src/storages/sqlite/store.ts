@@ -30,7 +30,7 @@ interface Meta extends ClockState {
   readonly listeners: number;
 }
 
-/** Until when other processes want to be woken, and to hear events; as they stood when they had this number. */
+/** Until when other processes want wake-ups, and events; as they stood when they had this number. */
 interface Listeners {
   readonly number: number;
   readonly others: number;

@@ -25,7 +25,7 @@ export class FineWallClock {
     let now = this.#read();
     if (this.error <= CLOSE_MS) return now;
     // Known within a millisecond, which is too little for windows: what lies between the two clocks is seen when the wall clock
-    // moves on. That is once in the life of a process, and whenever the clock is set. Clocks that stand still tell no more, nor
+    // moves on. That is once in the life of a process, and whenever the clock is set. Clocks that stand still show no more, nor
     // does a wall clock alone that does.
     const began = this.#clock.now();
     for (let reads = 0, passed = 0; this.error > CLOSE_MS && passed < LONGEST_MS; reads++) {

@@ -196,7 +196,7 @@ export const claiming: Cases = {
       [fine],
       "what is claimed instead",
     );
-    equal(claim.more, true, "more: the late one has taken no room");
+    equal(claim.more, true, "more: the late one does not count");
     const job = await s.get(late!);
     equal(
       { state: job.state, attempt: job.attempt, name: job.error?.name, code: job.error?.code, at: job.finishedAt },

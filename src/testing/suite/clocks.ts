@@ -5,7 +5,7 @@ import type { Cases, Scene } from "./scene.ts";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** One job is added while the clock is two days ahead, and the clock is right again. */
+/** One job is added while the clock is two days fast, and the clock is right again. */
 async function wasAhead(s: Scene, ms = 2 * DAY_MS): Promise<string> {
   s.clock.stepWall(ms);
   const id = await s.addOne({ type: "ahead" });
@@ -123,7 +123,7 @@ export const clocks: Cases = {
     s.clock.stepWall(2 * DAY_MS);
     equal((await s.claimIds({ limits })).length, 2, "starts while it is ahead");
     s.clock.stepWall(-2 * DAY_MS);
-    equal((await s.claim({ limits })).nextInMs, 10_000, "when there is room again");
+    equal((await s.claim({ limits })).nextInMs, 10_000, "when a start is available again");
     await s.clock.advance(10_000);
     equal((await s.claimIds({ limits })).length, 2, "starts when there is");
   },

@@ -262,7 +262,7 @@ export const declaring: Cases = {
         { quota, paused: false, groups: { b: { max: 2 } }, types: null },
         { quota, paused: false, groups: { b: { max: 3 } }, types: ["t"] },
       ],
-      "what is told",
+      "what the answers are",
     );
   },
 
@@ -275,16 +275,16 @@ export const declaring: Cases = {
   },
 
   "every change of a limit is an event for subscribers of all queues": async (s) => {
-    const heard: JobEvent[] = [];
-    const leave = s.storage.subscribe({ queue: "any", event: (event) => heard.push(event) });
+    const events: JobEvent[] = [];
+    const unsubscribe = s.storage.subscribe({ queue: "any", event: (event) => events.push(event) });
     await declare(s, { by: "worker 1" }, k(1));
     await declare(s, { by: "worker 2", version: 7 }, k(2));
     await define(s, k(2));
     await change(s, "k", { paused: true });
     await s.storage.limits.remove("k", "cli alice");
-    ok(await s.notified(() => heard.length >= 4), "expected four events within a second");
+    ok(await s.notified(() => events.length >= 4), "expected four events within a second");
     equal(
-      heard.map((event) =>
+      events.map((event) =>
         event.event === "limit-changed" ? [event.queue, event.limit, event.kind, event.by] : event,
       ),
       [
@@ -293,9 +293,9 @@ export const declaring: Cases = {
         [null, "k", "paused", null],
         [null, "k", "removed", "cli alice"],
       ],
-      "what is heard",
+      "the events",
     );
-    leave();
+    unsubscribe();
   },
 
   "of many processes that declare different versions at once the highest holds": async (s) => {

@@ -241,14 +241,14 @@ export const explaining: Cases = {
       s,
       rule("paused", window(9, 1_000)),
       rule("held", window(9, 1_000)),
-      rule("told", window(9, 1_000)),
+      rule("reported", window(9, 1_000)),
       rule("broken", window(9, 1_000), { breaker: { ...BREAKER, failures: 1 } }),
     );
     const [, id] = await s.add({}, {});
     await s.settle(dead(await s.claimOne()));
     await change(s, "paused", { paused: true });
     await change(s, "held", { holdMs: 400, group: null });
-    await change(s, "told", { remaining: 0, resetMs: 600, group: null });
+    await change(s, "reported", { remaining: 0, resetMs: 600, group: null });
     await s.clock.advance(100);
     const { limits } = await explained(s, id!);
     equal(
@@ -257,7 +257,7 @@ export const explaining: Cases = {
         ["broken", 900, "breaker"],
         ["held", 300, "held"],
         ["paused", null, "paused"],
-        ["told", 500, "remaining"],
+        ["reported", 500, "remaining"],
       ],
       "the limits",
     );

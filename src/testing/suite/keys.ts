@@ -35,7 +35,7 @@ export const keys: Cases = {
     equal((await countOf(s, "k", "a")).used, 1, "what is counted for one value");
     equal(await said(s), blocked(1_000, "k[a]"), "while it is full");
     await s.clock.advance(1_000);
-    equal(await ids(s), "a2", "when there is room again");
+    equal(await ids(s), "a2", "when a slot is available again");
   },
 
   "jobs without the key share one limit state": async (s) => {
@@ -153,9 +153,9 @@ export const keys: Cases = {
     const { jobs } = await s.claim();
     equal(jobs.map(({ id }) => id).join(" "), "1 3 5", "the first claim");
     await s.settle(completed(jobs[0]!));
-    equal(await ids(s), "2", "when both keys of the oldest have room");
+    equal(await ids(s), "2", "when both keys of the oldest are available");
     await s.settle(completed(jobs[1]!));
-    equal(await ids(s), "", "when only the other key of the rest has room");
+    equal(await ids(s), "", "when only the other key of the rest is available");
   },
 
   "what is given back lets the next job of that key start, in every queue and type": async (s) => {
@@ -167,7 +167,7 @@ export const keys: Cases = {
     equal(jobs.map(({ id }) => id).join(" "), "1 3", "the first claim");
     equal(await ids(s, { queue: "r" }), "", "the other queue");
     await s.settle(completed(jobs[0]!));
-    equal(await ids(s, { queue: "r" }), "4", "the other queue, when there is room");
+    equal(await ids(s, { queue: "r" }), "4", "the other queue, when a slot is available");
     equal(await ids(s), "", "the first queue, when that is taken");
   },
 

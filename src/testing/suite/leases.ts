@@ -23,9 +23,9 @@ export const leases: Cases = {
   "a token of the future changes nothing": async (s) => {
     const [id] = await s.add({});
     const job = await s.claimOne();
-    const ahead = { id: job.id, token: job.token + 1 };
-    equal(await s.settle(completed(ahead)), [id], "settle");
-    equal((await s.storage.heartbeat([ahead], 1_000)).lost, [id], "heartbeat");
+    const later = { id: job.id, token: job.token + 1 };
+    equal(await s.settle(completed(later)), [id], "settle");
+    equal((await s.storage.heartbeat([later], 1_000)).lost, [id], "heartbeat");
     equal(await s.state(id!), "active", "the job");
   },
 

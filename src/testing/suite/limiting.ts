@@ -16,7 +16,7 @@ export const limiting: Cases = {
   "the window slides": async (s) => {
     await s.addMany(10);
     const limits = [limit("k", 3, 1_000)];
-    equal((await said(s, { max: 1, limits })).more, true, "more while there is room");
+    equal((await said(s, { max: 1, limits })).more, true, "more while a start is available");
     await s.clock.advance(400);
     equal(await said(s, { max: 2, limits }), { count: 2, more: false, nextInMs: 600, blockedBy: "k" }, "full");
     await s.clock.advance(600);
@@ -115,25 +115,29 @@ export const limiting: Cases = {
   "the wake-up time for a scheduled job is when it is due and the limit is available": async (s) => {
     await s.add({}, { due: { inMs: 300 } });
     const limits = [limit("k", 1, 1_000)];
-    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
+    equal(
+      await said(s, { limits }),
+      { count: 1, more: false, nextInMs: 1_000, blockedBy: null },
+      "a start is available later",
+    );
     await s.clock.advance(300);
     equal(await said(s, { limits }), blocked(700), "it is due now");
     await s.clock.advance(700);
-    equal((await said(s, { limits })).count, 1, "and has room");
+    equal((await said(s, { limits })).count, 1, "and is available then");
     await s.add({ due: { inMs: 5_000 } });
-    equal((await said(s, { limits })).nextInMs, 5_000, "the job comes later than the room");
+    equal((await said(s, { limits })).nextInMs, 5_000, "the job is due after the limit is available");
   },
 
   "a claim with max 0 says whether a limit blocks": async (s) => {
     await s.addMany(3);
     const limits = [limit("k", 2, 1_000)];
-    equal(await said(s, { max: 0, limits }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
+    equal(await said(s, { max: 0, limits }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "available");
     equal(
       await said(s, { max: 2, limits }),
       { count: 2, more: false, nextInMs: 1_000, blockedBy: "k" },
       "as many as wanted, and the next one is blocked",
     );
-    equal(await said(s, { max: 0, limits }), blocked(1_000), "no room");
+    equal(await said(s, { max: 0, limits }), blocked(1_000), "not available");
   },
 
   "jobs of a paused queue are not blocked by a limit": async (s) => {
@@ -193,7 +197,7 @@ export const limiting: Cases = {
     await s.storage.rates.setNextAvailableTime("k", new Date(s.clock.wall() + 2_000).toISOString());
     equal((await said(s, { limits })).nextInMs, 2_000, "a longer pause");
     await s.clock.advance(1_000);
-    equal((await said(s, { limits })).count, 0, "room, but paused");
+    equal((await said(s, { limits })).count, 0, "available, but paused");
   },
 
   "a job that is given back may hold limits, which only ever extends": async (s) => {

@@ -64,9 +64,9 @@ export const names: Cases = {
   },
 
   "nothing is found under an id or a name that no storage can keep": async (s) => {
-    const alike = ["a", "b", "ab", "\ufffd", "a\ufffdb", "\ufffdb"];
+    const related = ["a", "b", "ab", "\ufffd", "a\ufffdb", "\ufffdb"];
     const idempotency = (key: string) => ({ key, fingerprint: "f", ttlMs: 1_000, onDuplicate: "return" as const });
-    await s.add(...alike.map((text) => ({ id: text, type: text, group: text, idempotency: idempotency(text) })));
+    await s.add(...related.map((text) => ({ id: text, type: text, group: text, idempotency: idempotency(text) })));
     for (const text of ["a\u0000b", "\u0000", "\ud800", "a\udc00b", "\ud800b"]) {
       const shown = JSON.stringify(text);
       const found = await s.storage.find(["a", text, "b", text]);
@@ -101,19 +101,20 @@ export const names: Cases = {
     }
     const where = { states: ["waiting" as const], type: null, group: null, endedForMs: null };
     const rest = await s.storage.change({ action: "cancel", queue: "q", where, limit: 10 });
-    equal(rest.length, alike.length, "how many jobs are left");
+    equal(rest.length, related.length, "how many jobs are left");
   },
 
   "names that look alike are different": async (s) => {
-    const alike = ["a", "A", "a ", " a", "á", "a\u0301", "a\u0000b", "a%", "a_", "ab"].filter(
+    const similar = ["a", "A", "a ", " a", "á", "a\u0301", "a\u0000b", "a%", "a_", "ab"].filter(
       (name) => !name.includes("\u0000"),
     );
-    await s.add(...alike.map((queue) => ({ queue })));
-    for (const queue of alike) equal((await s.claim({ queue })).jobs.length, 1, `how many jobs ${queue} has`);
-    await s.add(...alike.map((group) => ({ group })));
-    for (const group of alike) equal((await s.list({ group })).jobs.length, 1, `how many jobs the group ${group} has`);
-    await s.add(...alike.map((type) => ({ queue: "types", type })));
-    for (const type of alike) {
+    await s.add(...similar.map((queue) => ({ queue })));
+    for (const queue of similar) equal((await s.claim({ queue })).jobs.length, 1, `how many jobs ${queue} has`);
+    await s.add(...similar.map((group) => ({ group })));
+    for (const group of similar)
+      equal((await s.list({ group })).jobs.length, 1, `how many jobs the group ${group} has`);
+    await s.add(...similar.map((type) => ({ queue: "types", type })));
+    for (const type of similar) {
       const job = await s.claimOne({ queue: "types", types: [type] });
       equal(job.type, type, "the type");
     }

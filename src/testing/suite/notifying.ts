@@ -62,41 +62,41 @@ export const notifying: Cases = {
   },
 
   "a wake-up goes to subscribers of its queue and of all queues, not to those of another queue": async (s) => {
-    const heard: string[] = [];
-    s.storage.subscribe({ queue: "other", wake: () => heard.push("other") });
-    s.storage.subscribe({ queue: null, wake: () => heard.push("any") });
+    const woken: string[] = [];
+    s.storage.subscribe({ queue: "other", wake: () => woken.push("other") });
+    s.storage.subscribe({ queue: null, wake: () => woken.push("any") });
     await s.add({});
-    ok(await s.notified(() => heard.includes("any")), "expected the one who listens to all queues to be woken");
-    ok(!heard.includes("other"), "expected the one who listens to another queue not to be woken");
+    ok(await s.notified(() => woken.includes("any")), "expected the subscriber of all queues to be woken up");
+    ok(!woken.includes("other"), "expected the subscriber of another queue not to be woken up");
   },
 
   "a subscriber that has left is not notified": async (s) => {
-    let heard = 0;
-    const hear = () => {
-      heard += 1;
+    let calls = 0;
+    const count = () => {
+      calls += 1;
     };
-    const leave = s.storage.subscribe({ queue: "q", wake: hear, event: hear, cancelled: hear });
-    leave();
-    leave();
+    const unsubscribe = s.storage.subscribe({ queue: "q", wake: count, event: count, cancelled: count });
+    unsubscribe();
+    unsubscribe();
     await s.add({});
     const job = await s.claimOne();
     await s.change("cancel", job.id);
-    await s.notified(() => heard > 0);
-    equal(heard, 0, "how often it heard something");
+    await s.notified(() => calls > 0);
+    equal(calls, 0, "how often it was called");
   },
 
   "subscribers are notified that an active job is to be cancelled": async (s) => {
     await s.add({}, {}, {});
     const jobs = (await s.claim({ max: 2, leaseMs: 60_000 })).jobs;
-    const heard = new Set<string>();
+    const stopped = new Set<string>();
     const elsewhere = new Set<string>();
-    s.storage.subscribe({ queue: "q", cancelled: (ids) => ids.forEach((id) => heard.add(id)) });
+    s.storage.subscribe({ queue: "q", cancelled: (ids) => ids.forEach((id) => stopped.add(id)) });
     s.storage.subscribe({ queue: "other", cancelled: (ids) => ids.forEach((id) => elsewhere.add(id)) });
     const waiting = (await s.list({ states: ["waiting"] })).jobs[0]!.id;
     await s.change("cancel", jobs[0]!.id, waiting);
-    ok(await s.notified(() => heard.has(jobs[0]!.id)), "expected to hear within a second that the job is to stop");
-    equal([...heard], [jobs[0]!.id], "who is to stop: only the active one that was asked");
-    equal([...elsewhere], [], "what another queue hears");
+    ok(await s.notified(() => stopped.has(jobs[0]!.id)), "expected a request to stop within a second");
+    equal([...stopped], [jobs[0]!.id], "the jobs to stop: only the active one that was asked");
+    equal([...elsewhere], [], "what a subscriber of another queue receives");
   },
 
   "the events of jobs come to subscribers in order": async (s) => {
@@ -135,10 +135,10 @@ export const notifying: Cases = {
     await s.claim({ queue: "other" }).then(({ jobs }) => s.settle(completed(jobs[0]!)));
     await s.change("cancel", "unwanted");
     const all = ["good", "bad", "other", "unwanted"];
-    ok(await s.notified(() => all.every((id) => ended.has(id))), "expected to hear that each of them ended");
+    ok(await s.notified(() => all.every((id) => ended.has(id))), "expected a notification of each end");
     ok(
       [...ended].every((id) => [...all, "again"].includes(id)),
-      "expected to hear of no others",
+      "expected no other notifications",
     );
   },
 
@@ -215,11 +215,8 @@ export const notifying: Cases = {
     const all = record(s, null);
     const event: JobEvent = { event: "drained", queue: "q", worker: "me" };
     await s.storage.publish(event);
-    ok(
-      await s.notified(() => mine.events.length > 0 && all.events.length > 0),
-      "expected to hear of it within a second",
-    );
-    equal([mine.events, other.events, all.events], [[event], [], [event]], "who heard what");
+    ok(await s.notified(() => mine.events.length > 0 && all.events.length > 0), "expected an event within a second");
+    equal([mine.events, other.events, all.events], [[event], [], [event]], "the events of each subscriber");
   },
 
   "a subscriber that throws disturbs no other": async (s) => {
@@ -236,7 +233,7 @@ export const notifying: Cases = {
       },
     });
     const [id] = await s.add({});
-    ok(await s.notified(() => woken > 0 && events.length > 0), "expected the other subscriber to hear of it");
+    ok(await s.notified(() => woken > 0 && events.length > 0), "expected the other subscriber to be notified");
     equal(await s.state(id!), "waiting", "the job");
   },
 
@@ -256,15 +253,15 @@ export const notifying: Cases = {
 
   "a closed storage refuses every call": async (s) => {
     const [id] = await s.add({});
-    let heard = 0;
+    let wakeUps = 0;
     s.storage.subscribe({
       queue: null,
       wake: () => {
-        heard += 1;
+        wakeUps += 1;
       },
     });
     await s.notified(() => false);
-    heard = 0;
+    wakeUps = 0;
     await s.storage.close();
     await s.storage.close();
     const { storage } = s;
@@ -301,6 +298,6 @@ export const notifying: Cases = {
     for (const [name, call] of Object.entries(calls)) {
       equal(await refused(call, `${name} after close`), "SLUICE_STORAGE", `the code of ${name} after close`);
     }
-    equal(heard, 0, "how often a subscriber heard something");
+    equal(wakeUps, 0, "how often a subscriber was called");
   },
 };

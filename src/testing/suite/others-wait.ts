@@ -120,7 +120,7 @@ export const othersWait: Cases = {
     await waitsFor(s, jobs[0]!, "a worker for another type");
   },
 
-  "a worker that waits is told of others that wait beside it": async (s) => {
+  "the claim of a worker that waits reports others that wait beside it": async (s) => {
     await full(s);
     await claimed(s, { types: ["b"] });
     await s.clock.advance(50);

@@ -98,7 +98,7 @@ export const reading: Cases = {
       }
       more = answer.more;
     }
-    equal(left.size, 0, "how many were not told");
+    equal(left.size, 0, "how many are missing");
   },
 
   "a list can be filtered": async (s) => {

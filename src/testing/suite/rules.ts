@@ -240,7 +240,7 @@ export const rules: Cases = {
       quota: () => limits.change("k", { quota: { max: 1 }, group: null }),
       restore: () => limits.change("k", { restore: true }),
       hold: () => limits.change("k", { holdMs: 1, group: null }),
-      tell: () => limits.change("k", { remaining: 1, resetMs: 1, group: null }),
+      sync: () => limits.change("k", { remaining: 1, resetMs: 1, group: null }),
       reset: () => limits.change("k", { reset: true, group: null }),
       take: () => limits.take({ name: "k", group: null, weight: 1, ttlMs: 1 }),
     };

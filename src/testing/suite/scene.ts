@@ -149,14 +149,14 @@ export class Scene {
     }: { readonly queue?: string | null; readonly mayStart?: boolean; readonly quietFirst?: boolean } = {},
   ): Promise<boolean> {
     let woken = false;
-    const leave = this.storage.subscribe({ queue, wake: (may) => (woken ||= may || !mayStart) });
+    const unsubscribe = this.storage.subscribe({ queue, wake: (may) => (woken ||= may || !mayStart) });
     if (quietFirst) {
       await this.notified(() => false);
       woken = false;
     }
     await step();
     const found = await this.notified(() => woken);
-    leave();
+    unsubscribe();
     return found;
   }
 

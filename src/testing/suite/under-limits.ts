@@ -63,7 +63,7 @@ export const underLimits: Cases = {
     );
     await s.clock.advance(100);
     const { reason, nextInMs } = await countOf(s, "k");
-    equal({ reason, nextInMs }, { reason: "concurrency", nextInMs: null }, "the longest is what is told");
+    equal({ reason, nextInMs }, { reason: "concurrency", nextInMs: null }, "the longest one is named");
     equal(await usedAndHeld(s, "k"), [3, 2], "used and held");
   },
 
@@ -138,7 +138,7 @@ export const underLimits: Cases = {
     }
     equal(await usedAndHeld(s, "a wide"), [2, 2], "what is used and held of the wide one");
     equal((await countOf(s, "b narrow")).used, 2, "what is used of the narrow one");
-    equal((await countOf(s, "c spaced")).nextInMs, 0, "when the spaced one has room");
+    equal((await countOf(s, "c spaced")).nextInMs, 0, "when the spaced one is available");
   },
 
   "a claim for many jobs counts what it has charged itself": async (s) => {
@@ -152,7 +152,7 @@ export const underLimits: Cases = {
     const { jobs, more, blockedBy } = await s.claim({ max: 100 });
     equal(jobs.map(({ type }) => type).join(""), "abaac", "who starts");
     equal(more, false, "more");
-    ok(blockedBy !== null, "expected to hear what is in the way");
+    ok(blockedBy !== null, "expected the name of the limit");
     equal(
       [(await countOf(s, "ab")).used, (await countOf(s, "b")).held, (await countOf(s, "all")).used],
       [4, 1, 5],
@@ -202,17 +202,17 @@ export const underLimits: Cases = {
   "the wake-up time for a scheduled job is when it is due and its limits are available": async (s) => {
     await s.add({}, { due: { inMs: 300 } });
     await define(s, rule("k", window(1, 1_000)));
-    equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
+    equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "a start is available later");
     await s.clock.advance(300);
     equal(await said(s), blocked(700), "it is due");
     await s.clock.advance(700);
-    equal(await count(s), 1, "and has room");
+    equal(await count(s), 1, "and is available then");
   },
 
   "a claim with max 0 says whether something could start, and charges nothing": async (s) => {
     await s.addMany(3);
     await define(s, rule("k", { ...window(1, 1_000), concurrency: 1 }));
-    equal(await said(s, { max: 0 }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
+    equal(await said(s, { max: 0 }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "available");
     equal(await usedAndHeld(s, "k"), [0, 0], "used and held");
     const job = await s.claimOne();
     equal(await said(s, { max: 0, settle: [completed(job)] }), blocked(1_000), "none");

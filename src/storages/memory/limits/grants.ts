@@ -34,7 +34,7 @@ export class Grants {
       const before = starts[start - 1];
       for (let i = 0; i < starts[start]!.length; i++) {
         const each = starts[start]![i]!;
-        // Starts that are alike share their charge.
+        // Starts with the same charges share them.
         if (each === before?.[i]) continue;
         const { windowMs, everyMs } = quotaOf(each.rule, each.limitState.group);
         if ((windowMs === null || each.entry === undefined) && everyMs === null) continue;

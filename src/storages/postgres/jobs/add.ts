@@ -55,7 +55,7 @@ const onceFor = (jobs: readonly NewJob[]): Once<AddAnswer> => ({
 /** So long no statement stays in a network (sql/steps.sql: begin_attempt). */
 const LONG_MS = 3_600_000;
 
-/** Adds jobs in a transaction of the user's; others hear of it when that is committed. */
+/** Adds jobs in a transaction of the user; other processes are notified when it is committed. */
 export async function addInside(database: Caller, jobs: readonly NewJob[]): Promise<Added[]> {
   if (jobs.length === 0) return [];
   return addedFrom(jobs, await database.call<AddAnswer>("add_inside", addArgument(jobs)));
@@ -147,7 +147,7 @@ const keyOf = ({ id, queue, idempotency }: NewJob) =>
         on_duplicate: idempotency.onDuplicate,
       };
 
-/** Do they differ in nothing but their ids and data? An empty id alone cannot be told from none. */
+/** Do they differ in nothing but their ids and data? */
 function isUniform(jobs: readonly NewJob[]): boolean {
   const [first] = jobs;
   return first!.id !== "" && jobs.every((job) => job.idempotency === null && isAlike(job, first!));

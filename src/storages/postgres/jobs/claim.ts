@@ -18,7 +18,7 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   readonly others?: number | null;
   /** Where lanes are needed: what the next plan, and what comes after the claim, is made from. */
   readonly snapshot?: Snapshot | null;
-  /** With it: in so long it is looked for jobs before cursors; one that is due is in the hands of another transaction. */
+  /** With it: in so long it is looked for jobs before cursors; a due job is locked by another transaction. */
   readonly lookIn?: number | null;
   readonly stuck?: boolean;
 }

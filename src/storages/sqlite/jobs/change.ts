@@ -95,7 +95,7 @@ function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves):
   return true;
 }
 
-/** Its worker hears of it again, if it was asked before; but nothing is changed then. */
+/** Its worker is notified again, if it was asked before; but nothing is changed then. */
 function askToStop(step: Step, { seq, queue, id, cancel_requested: asked }: JobRow): boolean {
   step.stopping.push({ queue, id });
   if (asked === 1) return false;

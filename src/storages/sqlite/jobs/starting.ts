@@ -28,7 +28,7 @@ const WEIGHED = "UPDATE sluice_lanes SET heavy = ?, heavy_since = ? WHERE id = ?
 const LATEST = `SELECT max(one.heavy_since) AS since FROM sluice_gates AS gate CROSS JOIN sluice_lanes AS one ON one.id = gate.front
   WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0`;
 
-/** Tells heads apart that a key refused at one instant. */
+/** Distinguishes heads that a key refused at one instant. */
 const NEXT_MS = 0.001;
 
 /** Jobs that have started, and what of that is to be confirmed. */
