@@ -33,7 +33,7 @@ const queue = new Queue<Jobs>("mail", { storage });
 
 /* Checked by the compiler (`npm run check`); that they also run proves only that nothing throws. */
 describe("types of a queue", () => {
-  it("say which types may have defaults of their own", () => {
+  it("types of a queue say which types of jobs may have defaults of their own", () => {
     const defaults: QueueDefaults<Jobs> = { timeout: "1m", send_email: { maxAttempts: 3 } };
     const made = [
       new Queue<Jobs>("mail", { storage, defaults }),
@@ -45,7 +45,7 @@ describe("types of a queue", () => {
     expect(made).toHaveLength(4);
   });
 
-  it("say what a type takes, and what it gives", async () => {
+  it("types of a queue say what data a type takes, and what result it has", async () => {
     const job = await queue.add("send_email", { to: "ada@example.com" });
     expectTypeOf(job).toEqualTypeOf<QueuedJob<Mail, { messageId: string }>>();
     expectTypeOf(job.data).toEqualTypeOf<Mail>();
@@ -56,7 +56,7 @@ describe("types of a queue", () => {
     expectTypeOf(ping.result()).toEqualTypeOf<Promise<unknown>>();
   });
 
-  it("refuse a type that there is not, and data that is not the type's", async () => {
+  it("types of a queue refuse an unknown type, and data of another type", async () => {
     // @ts-expect-error -- misspelt
     await queue.add("send_emial", { to: "ada@example.com" });
     // @ts-expect-error -- another type's data
@@ -83,7 +83,7 @@ describe("types of a queue", () => {
     await queue.pause("send_emial");
   });
 
-  it("go for many at once", async () => {
+  it("types of a queue apply to many jobs at once", async () => {
     const jobs = await queue.addBulk([
       { type: "send_email", data: { to: "ada@example.com" } },
       { type: "resize", data: { width: 1 }, options: { priority: 1 } },
@@ -93,28 +93,28 @@ describe("types of a queue", () => {
     await queue.addBulk([{ type: "send_email", data: { width: 1 } }]);
   });
 
-  it("go for what is looked up", async () => {
+  it("types of a queue apply to jobs that are looked up", async () => {
     const { jobs } = await queue.list();
     expectTypeOf(jobs[0]!.data).toEqualTypeOf<Mail | { width: number } | null>();
     const info = await (await queue.add("send_email", { to: "x" })).info();
     expectTypeOf(info!.result).toEqualTypeOf<{ messageId: string } | undefined>();
   });
 
-  it("allow schemas for known types only", () => {
+  it("types of a queue allow schemas for known types only", () => {
     const schema = { "~standard": { validate: (value: unknown) => ({ value }) } };
     expect(new Queue<Jobs>("mail", { storage, schemas: { resize: schema } })).toBeDefined();
     // @ts-expect-error -- no such type
     expect(new Queue<Jobs>("mail", { storage, schemas: { rezise: schema } })).toBeDefined();
   });
 
-  it("say nothing where nothing was said", async () => {
+  it("a queue without types takes any data", async () => {
     const loose = new Queue("mail", { storage });
     const job = await loose.add("anything", { any: "thing" });
     // oxlint-disable-next-line typescript/no-explicit-any -- that is what is to be seen
     expectTypeOf(job.data).toEqualTypeOf<any>();
   });
 
-  it("hold for a type alias as for an interface, and refuse a map that is none", async () => {
+  it("types of a queue accept a type alias as an interface, and refuse a map of other things", async () => {
     type Alias = { send_email: { data: Mail; result: string } };
     const aliased = new Queue<Alias>("mail", { storage });
     expectTypeOf(await aliased.add("send_email", { to: "x" })).toEqualTypeOf<QueuedJob<Mail, string>>();
@@ -122,7 +122,7 @@ describe("types of a queue", () => {
     expect(new Queue<{ send_email: string }>("mail", { storage })).toBeDefined();
   });
 
-  it("tell events apart", () => {
+  it("types of a queue give each event its own properties", () => {
     queue.on("dead", (event) => {
       expectTypeOf(event.error.message).toEqualTypeOf<string>();
       // @ts-expect-error -- other events have that
@@ -136,7 +136,7 @@ describe("types of a queue", () => {
 describe("types of a worker", () => {
   const options = { storage, autostart: false };
 
-  it("give a handler what its type takes, and want what it gives", () => {
+  it("types of a worker give a handler the data of its type, and require the result of it", () => {
     const worker = new Worker<Jobs>(
       "mail",
       {
@@ -154,7 +154,7 @@ describe("types of a worker", () => {
     expect(worker.queue).toBe("mail");
   });
 
-  it("refuse a handler for a type that there is not, and one that gives something else", () => {
+  it("types of a worker refuse a handler for an unknown type, and one with another result", () => {
     // @ts-expect-error -- misspelt
     expect(new Worker<Jobs>("mail", { send_emial: async () => {} }, options)).toBeDefined();
     // @ts-expect-error -- a number is no { messageId }
@@ -165,7 +165,7 @@ describe("types of a worker", () => {
     expect(() => new Worker("mail", async () => {}, { ...options, limiter: { max: 1 } })).toThrow();
   });
 
-  it("give one function for all types the data of any", () => {
+  it("types of a worker give one function for all types the data of any type", () => {
     const worker = new Worker<Jobs>(
       "mail",
       async (job) => {
@@ -176,14 +176,14 @@ describe("types of a worker", () => {
     expect(worker).toBeDefined();
   });
 
-  it("give handlers of batches a list", () => {
+  it("types of a worker give handlers of batches a list", () => {
     const worker = new Worker<Jobs>(
       "mail",
       {
         send_email: async (jobs, context) => {
           expectTypeOf(jobs).toEqualTypeOf<readonly JobView<Mail>[]>();
           expectTypeOf(context.of(jobs[0]!)).toEqualTypeOf<JobContext>();
-          return jobs.map(({ data }) => (data.to === "" ? new Error("nobody") : { messageId: data.to }));
+          return jobs.map(({ data }) => (data.to === "" ? new Error("no address") : { messageId: data.to }));
         },
       },
       { ...options, batch: { size: 10 } },
@@ -191,7 +191,7 @@ describe("types of a worker", () => {
     expect(worker).toBeDefined();
   });
 
-  it("leave data open where nothing was said", () => {
+  it("types of a worker leave data open where there are no types", () => {
     const worker = new Worker("mail", async (job) => job.data.anything.goes, options);
     expect(worker).toBeDefined();
   });
@@ -207,7 +207,7 @@ class Resize extends Job<{ width: number }, { path: string }> {
 }
 
 describe("types of the class face", () => {
-  it("are taken from the class", async () => {
+  it("types of the class face are taken from the class", async () => {
     const server = new JobQueueServer(Resize, { storage, queueName: "images" });
     expectTypeOf(server).toEqualTypeOf<JobQueueServer<{ width: number }, { path: string }>>();
     expectTypeOf(Resize).toExtend<JobClass<{ width: number }, { path: string }>>();
@@ -225,13 +225,13 @@ describe("types of the class face", () => {
     await client.submitBatch([{ width: 1 }, { width: "2" }]);
   });
 
-  it("can be said", async () => {
+  it("types of the class face can be given explicitly", async () => {
     const client = new JobQueueClient<{ width: number }, string>({ storage, queueName: "images" });
     const [handle] = await client.submitBatch([{ width: 1 }]);
     expectTypeOf(handle!.waitFor()).toEqualTypeOf<Promise<string>>();
   });
 
-  it("refuse what is no class of jobs, and what is no option", () => {
+  it("types of the class face refuse values that are not a class of jobs, and unknown options", () => {
     // @ts-expect-error -- abstract: there is nothing to execute
     expect(() => new JobQueueServer(Job, { storage, queueName: "images" })).toThrow();
     // @ts-expect-error -- not a job
@@ -242,7 +242,7 @@ describe("types of the class face", () => {
     expect(() => new JobQueueServer(Resize, { storage })).toThrow();
   });
 
-  it("make `execute` keep to its word", () => {
+  it("types of the class face check the result of `execute`", () => {
     class Wrong extends Job<number, string> {
       // @ts-expect-error -- a number is no string
       async execute(input: number): Promise<number> {
@@ -268,7 +268,7 @@ describe("types of the class face", () => {
     expectTypeOf<QueueDefaults<Jobs>>().not.toHaveProperty("keys");
   });
 
-  it("take several classes", () => {
+  it("types of the class face accept several classes", () => {
     class Other extends Job<string, number> {
       async execute(input: string): Promise<number> {
         return input.length;

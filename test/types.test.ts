@@ -18,7 +18,7 @@ import {
 
 /* Checked by the compiler (`npm run check`); that they also run proves only that nothing throws. */
 describe("types", () => {
-  it("pass through wrappers", () => {
+  it("types pass through wrappers", () => {
     const fn = async (a: number, b?: string): Promise<boolean> => a > 0 && b !== "";
     const limited = limit(fn, new NullLimiter());
     expectTypeOf(limited).parameters.toEqualTypeOf<[a: number, b?: string | undefined]>();
@@ -30,7 +30,7 @@ describe("types", () => {
     void limited("1");
   });
 
-  it("make synchronous functions asynchronous, and keep nested ones flat", () => {
+  it("types of synchronous functions become asynchronous, and those of nested ones stay flat", () => {
     const sync = rateLimit((n: number) => n * 2, 1_000);
     expectTypeOf(sync).returns.toEqualTypeOf<Promise<number>>();
     const nested = concurrencyLimit(sync, 2);
@@ -38,14 +38,14 @@ describe("types", () => {
     expectTypeOf(nested).parameters.toEqualTypeOf<[n: number]>();
   });
 
-  it("keep `this`", () => {
+  it("types keep `this`", () => {
     const limited = limit(function (this: { id: number }) {
       return this.id;
     }, new NullLimiter());
     expectTypeOf(limited).thisParameter.toEqualTypeOf<{ id: number }>();
   });
 
-  it("give the arguments to the weight", () => {
+  it("types give the arguments to the weight", () => {
     limit((prompt: string) => prompt, new NullLimiter(), {
       weight: (prompt) => {
         expectTypeOf(prompt).toEqualTypeOf<string>();
@@ -58,14 +58,14 @@ describe("types", () => {
     });
   });
 
-  it("tell a permit from a refusal", async () => {
+  it("types distinguish a permit from a refusal", async () => {
     const answer = await new ConcurrencyLimiter(1).tryAcquire();
     expectTypeOf(answer).toEqualTypeOf<Permit | Refusal>();
     if (answer.granted) expectTypeOf(answer).toEqualTypeOf<Permit>();
     else expectTypeOf(answer.retryInMs).toEqualTypeOf<number | null>();
   });
 
-  it("take any limiter where one is asked for", () => {
+  it("types accept any limiter where one is expected", () => {
     expectTypeOf<CompositeLimiter>().toExtend<Limiter>();
     expectTypeOf<Limiter>().toExtend<ILimiter>();
     expectTypeOf<RateLimiter>().toExtend<Limiter>();

@@ -350,7 +350,7 @@ describe("show", () => {
   });
 
   it("sluice show does not find what is not there", async () => {
-    const ended = await look("show", "nobody", "--json");
+    const ended = await look("show", "missing", "--json");
     expect(ended).toMatchObject({ code: 1, out: "" });
     expect(errorOf(ended).code).toBe("SLUICE_JOB_NOT_FOUND");
   });
@@ -367,13 +367,13 @@ describe("changes", () => {
     const db = copyOf(database, "retry");
     const one = await spawned(db, "retry", ids.dead);
     expect(one).toMatchObject({ code: 0, out: `retried ${ids.dead}\n` });
-    const many = await at(db, "retry", ids.completed, ids.active, "nobody", "--json");
+    const many = await at(db, "retry", ids.completed, ids.active, "missing", "--json");
     expect(many.code).toBe(1);
     expect(json(many)).toEqual({
       action: "retry",
       changed: [ids.completed],
       unchanged: [{ id: ids.active, state: "active" }],
-      notFound: ["nobody"],
+      notFound: ["missing"],
     });
     expect(await statesOf(db, ids.dead, ids.completed, ids.active)).toEqual(["waiting", "waiting", "active"]);
   });
@@ -508,7 +508,7 @@ describe("changes", () => {
     });
     const left = await at(db, "edit", ids.active, "--priority", "1");
     expect(left).toMatchObject({ code: 1, out: expect.stringContaining(`left ${ids.active}: it is active`) });
-    expect(errorOf(await at(db, "edit", "nobody", "--priority", "1", "--json")).code).toBe("SLUICE_JOB_NOT_FOUND");
+    expect(errorOf(await at(db, "edit", "missing", "--priority", "1", "--json")).code).toBe("SLUICE_JOB_NOT_FOUND");
     const twice = ["--keys", "a=1", "--keys", "a=2"];
     const bad = [
       ["--priority", "x"],
@@ -536,7 +536,7 @@ describe("changes", () => {
     expect((await spawned(db, "resume", "-q", "mail")).out).toBe("resumed mail; type slow is paused\n");
     expect((await at(db, "resume", "-q", "mail", "--type", "slow")).out).toBe("resumed slow of mail\n");
     expect((await at(db, "pause", "-q", "new")).out).toBe("paused new (nothing was added to it yet)\n");
-    expect(await at(db, "resume", "-q", "nobody")).toMatchObject({ code: 1 });
+    expect(await at(db, "resume", "-q", "missing")).toMatchObject({ code: 1 });
   });
 
   it("sluice purge deletes jobs that have ended, by state and age", async () => {

@@ -50,17 +50,17 @@ function file(address: string): string {
 
 describe("passwords in addresses", () => {
   it.each([...ADDRESSES, ...WITHOUT_SCHEME])("are never printed: %s", async (address) => {
-    const told: string[] = [];
+    const leaks: string[] = [];
     const places = WITHOUT_SCHEME.includes(address) ? PLACES.slice(0, OF_DATABASES) : PLACES;
     for (const [index, place] of places.entries()) {
       for (const json of [[], ["--json"]]) {
         const [args, env = {}] = place(address);
         const { out, err, code }: Ended = await inProcess([...args, ...json], { env });
-        if ((out + err).includes(SECRET)) told.push(`${index} ${args.join(" ")}: ${out}${err}`);
+        if ((out + err).includes(SECRET)) leaks.push(`${index} ${args.join(" ")}: ${out}${err}`);
         expect(code, args.join(" ")).not.toBe(0);
       }
     }
-    expect(told).toEqual([]);
+    expect(leaks).toEqual([]);
   });
 
   it("passwords in addresses do not keep a file from being named in a message", async () => {

@@ -63,7 +63,7 @@ describe("on Postgres", () => {
     expect(shown.out).not.toContain(SECRET);
     expect(json(await look("explain", ids.waiting, "--json"))).toMatchObject({ runnable: true });
     expect((await look("explain", "-q", "mail")).code).toBe(0);
-    expect(errorOf(await look("show", "nobody", "--json"))).toMatchObject({ code: "SLUICE_JOB_NOT_FOUND" });
+    expect(errorOf(await look("show", "missing", "--json"))).toMatchObject({ code: "SLUICE_JOB_NOT_FOUND" });
   });
 
   it("the commands that change jobs work", async () => {

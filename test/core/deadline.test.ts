@@ -6,11 +6,11 @@ import { StorageError } from "../../src/core/errors.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 /** Nothing of this thread runs meanwhile. */
-const holdUp = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+const block = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 it("an answer that came while the process was blocked is in time", async () => {
   const answer = inTime(systemClock, () => stat("."), { withinMs: 5 });
-  holdUp(300);
+  block(300);
   expect((await answer).isDirectory()).toBe(true);
 });
 

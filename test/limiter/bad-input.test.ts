@@ -320,7 +320,7 @@ describe("bad input", () => {
     expect(() => new ConcurrencyLimiter(value as Anything)).toThrow(`got ${text}`);
   });
 
-  it("a weight that never fits is told the option that helps, by the limiters that have it", async () => {
+  it("the error for a weight that never fits names the option that helps, for the limiters that have it", async () => {
     const options = { weight: () => 3 };
     await expect(rateLimit(() => {}, 1_000, 2, options)()).rejects.toThrow(/at most 2, .* got 3 \(number\)$/);
     await expect(limit(() => {}, new ConcurrencyLimiter(2), options)()).rejects.toThrow(/`count: "starts"`$/);

@@ -49,13 +49,13 @@ export class SlowStorage extends InMemoryRateLimiterStorage {
 export class SlowSixMethodLimiter extends SixMethodLimiter {
   readonly #clock: FakeClock;
   readonly #ask: () => number;
-  readonly #tell: () => number;
+  readonly #record: () => number;
 
-  constructor(max: number, clock: FakeClock, ask: () => number = () => 0, tell: () => number = () => 0) {
+  constructor(max: number, clock: FakeClock, ask: () => number = () => 0, record: () => number = () => 0) {
     super(max);
     this.#clock = clock;
     this.#ask = ask;
-    this.#tell = tell;
+    this.#record = record;
   }
 
   override async canProceed(): Promise<boolean> {
@@ -64,7 +64,7 @@ export class SlowSixMethodLimiter extends SixMethodLimiter {
   }
 
   override async recordJobStart(): Promise<void> {
-    await this.#pass(this.#tell());
+    await this.#pass(this.#record());
     await super.recordJobStart();
   }
 

@@ -203,7 +203,7 @@ describe("remote parts", () => {
     const { clock, storage, rate } = setUp({ max: 9 });
     const sound = storage.tryRecordExecution.bind(storage);
     let lost = true;
-    let answerLate: ((verdict: ExecutionVerdict) => void) | undefined;
+    let answerLate: ((answer: ExecutionVerdict) => void) | undefined;
     storage.tryRecordExecution = (name, window) => {
       if (!lost) return sound(name, window);
       lost = false;

@@ -54,11 +54,11 @@ async function scene(definitions: LimitDefinitions) {
     limits: noted,
     confirm: (...args: Parameters<MemoryStorage["confirm"]>) => memory.confirm(...args),
     subscribe: (subscriber: Subscriber) => {
-      const leave = memory.subscribe(subscriber);
+      const unsubscribe = memory.subscribe(subscriber);
       listening.add(subscriber);
       return () => {
         listening.delete(subscriber);
-        leave();
+        unsubscribe();
       };
     },
   };
@@ -534,13 +534,13 @@ describe("SharedLimiter", () => {
 
     it("canProceed() and getNextAvailableTime() agree with tryAcquire, whatever the reason of a refusal", async () => {
       const { limiter, limits, clock } = await scene({
-        told: { max: 1_000, per: "1m", weight: "t", estimate: 10, all: true },
+        reported: { max: 1_000, per: "1m", weight: "t", estimate: 10, all: true },
         paused: { max: 2, per: "1m", by: "group" },
         held: { max: 2, per: "1m", by: "group" },
         full: { max: 2, per: "1m", by: "group" },
         free: { max: 2, per: "1m", by: "group" },
       });
-      await limits.sync("told", { remaining: 5, reset: "30s" });
+      await limits.sync("reported", { remaining: 5, reset: "30s" });
       await limits.pause("paused");
       await limits.hold("held", "20s");
       for (let i = 0; i < 2; i++) await limiter("full").acquire();
@@ -551,12 +551,12 @@ describe("SharedLimiter", () => {
         await limiter(name).getNextAvailableTime(),
       ];
       const at = (ms: number) => new Date(clock.wall() + ms);
-      expect(await asked("told")).toEqual([false, at(30_000)]);
+      expect(await asked("reported")).toEqual([false, at(30_000)]);
       expect(await asked("paused")).toEqual([false, at(0)]);
       expect(await asked("held")).toEqual([false, at(20_000)]);
       expect(await asked("full")).toEqual([false, at(60_000)]);
       expect(await asked("free")).toEqual([true, at(0)]);
-      for (const name of ["told", "paused", "held", "full"]) refused(await limiter(name).tryAcquire());
+      for (const name of ["reported", "paused", "held", "full"]) refused(await limiter(name).tryAcquire());
       granted(await limiter("free").tryAcquire());
     });
 
@@ -682,7 +682,7 @@ describe("SharedLimiter", () => {
   describe("an error", () => {
     it("a LimitNotFoundError is thrown for a limit that is not declared", async () => {
       const { limiter, limits } = await scene({});
-      const shared = limiter("nobody's");
+      const shared = limiter("missing");
       for (const use of [
         () => shared.acquire(),
         () => shared.tryAcquire(),
@@ -695,9 +695,9 @@ describe("SharedLimiter", () => {
       ]) {
         const error = await use().catch((reason: unknown) => reason);
         expect(error).toBeInstanceOf(LimitNotFoundError);
-        expect((error as LimitNotFoundError).limit).toBe("nobody's");
+        expect((error as LimitNotFoundError).limit).toBe("missing");
       }
-      await limits.define({ "nobody's": { max: 1, per: 1, all: true } });
+      await limits.define({ missing: { max: 1, per: 1, all: true } });
       granted(await shared.tryAcquire());
     });
 

@@ -386,7 +386,7 @@ describe("Limits", () => {
       ["nothing of tokens, for starts", mail, anthropic, undefined, undefined],
       ["the one that is called like the limit", mail, { ratelimit: '"burst";r=9;t=1, "quota";r=2;t=5' }, 2, 5_000],
       ["the default", mail, { ratelimit: '"default";r=9;t=1, "daily";r=2;t=5' }, 9, 1_000],
-      ["nothing where only tokens are told of", mail, { "x-ratelimit-remaining-tokens": "9" }, undefined, undefined],
+      ["nothing where only tokens are reported", mail, { "x-ratelimit-remaining-tokens": "9" }, undefined, undefined],
       ["the only one", mail, { ratelimit: '"hourly";r=9;t=1' }, 9, 1_000],
       [
         "the least of several",
@@ -397,7 +397,7 @@ describe("Limits", () => {
       ],
       ["its own window where no reset is said", mail, { "x-ratelimit-remaining": "2" }, 2, 60_000],
       [
-        "nothing where nobody knows until when",
+        "nothing where the end of the window is unknown",
         { concurrency: 2, all: true },
         { "x-ratelimit-remaining": "2" },
         2,

@@ -189,20 +189,20 @@ describe("a subclass that overrides what is recorded", () => {
   });
 
   it("a subclass of a composite records starts when it is part of another composite", async () => {
-    const told: string[] = [];
-    class Told extends CompositeLimiter {
+    const starts: string[] = [];
+    class Recorded extends CompositeLimiter {
       override async recordJobStart(): Promise<void> {
-        told.push("start");
+        starts.push("start");
         await super.recordJobStart();
       }
     }
     const slots = new ConcurrencyLimiter(2);
-    const composite = new CompositeLimiter([new Told([slots])]);
+    const composite = new CompositeLimiter([new Recorded([slots])]);
     await composite.recordJobStart();
-    expect([told, slots.running]).toEqual([["start"], 1]);
+    expect([starts, slots.running]).toEqual([["start"], 1]);
     await composite.recordJobCompletion();
     granted(await composite.tryAcquire());
-    expect([told, slots.running]).toEqual([["start", "start"], 1]);
+    expect([starts, slots.running]).toEqual([["start", "start"], 1]);
     await composite.clear();
     expect(slots.running).toBe(0);
   });
@@ -269,15 +269,15 @@ describe("a subclass that overrides none of the methods that decide", () => {
 
 describe("an AdaptiveLimiter that is subclassed", () => {
   it("an AdaptiveLimiter that is subclassed still learns from responses, alone and in a composite", async () => {
-    class Told extends AdaptiveLimiter {
+    class Recorded extends AdaptiveLimiter {
       override async recordJobStart(): Promise<void> {
         await super.recordJobStart();
       }
     }
-    const limiter = new Told({ initial: 8, ceiling: 100, clock: new FakeClock() });
+    const limiter = new Recorded({ initial: 8, ceiling: 100, clock: new FakeClock() });
     await holdFromHeaders(limiter, new Response(null, { status: 429 }));
     expect(limiter.allowance).toBe(4);
-    const other = new Told({ initial: 8, ceiling: 100, clock: new FakeClock() });
+    const other = new Recorded({ initial: 8, ceiling: 100, clock: new FakeClock() });
     await holdFromHeaders(new CompositeLimiter([other]), new Response(null, { status: 429 }));
     expect(other.allowance).toBe(4);
   });

@@ -126,10 +126,10 @@ export function remote(clock: FakeClock): IRateLimiterStorage & { calls: string[
     clear: (name) => inner.clear(name),
     async tryRecordExecution(name, window) {
       await later();
-      const verdict = await inner.tryRecordExecution(name, window);
-      calls.push(`${name} ${window.weight === 0 ? "asked" : verdict.granted ? "took" : "refused"}`);
+      const answer = await inner.tryRecordExecution(name, window);
+      calls.push(`${name} ${window.weight === 0 ? "asked" : answer.granted ? "took" : "refused"}`);
       await later();
-      return verdict;
+      return answer;
     },
     async cancelExecution(name, token) {
       calls.push(`${name} cancelled`);

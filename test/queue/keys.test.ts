@@ -152,18 +152,18 @@ describe.each(HOUSES)("keys of jobs ($name)", ({ open }) => {
 
   it("the class face submits keys, and instances have them", async () => {
     const { clock, storage } = open();
-    class Tell extends Job<null> {
-      static readonly type = "tell";
+    class Echo extends Job<null> {
+      static readonly type = "echo";
       async execute() {
         return this.keys;
       }
     }
-    const server = new JobQueueServer(Tell, { storage, queueName: "q", clock });
+    const server = new JobQueueServer(Echo, { storage, queueName: "q", clock });
     await server.start();
-    const client = new JobQueueClient<null, unknown>({ storage, queueName: "q", jobClass: Tell, clock });
+    const client = new JobQueueClient<null, unknown>({ storage, queueName: "q", jobClass: Echo, clock });
     const handle = await client.submit(null, { keys: { tenant: "acme" } });
-    const [told] = await Promise.all([handle.waitFor(), clock.advance(0)]);
-    expect(told).toEqual({ tenant: "acme" });
+    const [keys] = await Promise.all([handle.waitFor(), clock.advance(0)]);
+    expect(keys).toEqual({ tenant: "acme" });
     await server.stop();
   });
 });

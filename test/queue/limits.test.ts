@@ -72,18 +72,18 @@ describe("the limits of a queue", () => {
     const { storage } = scene();
     const limits = new Limits(storage);
     await limits.define({ mail: { max: 1, per: "1s", types: ["send"] } });
-    const told: LimitDeclared[] = [];
+    const changes: LimitDeclared[] = [];
     const queue = new Queue("mail", {
       storage,
       limits: { mail: { max: 2, per: "1s", types: ["send"] } },
-      onLimitChange: (declared) => told.push(declared),
+      onLimitChange: (declared) => changes.push(declared),
     });
     await queue.addBulk([
       { type: "send", data: null },
       { type: "send", data: null },
     ]);
     expect(await limits.get("mail")).toMatchObject({ max: 2, revision: 2, version: undefined, owners: [] });
-    expect(told).toMatchObject([{ outcome: "changed", limit: "mail", by: "queue mail" }]);
+    expect(changes).toMatchObject([{ outcome: "changed", limit: "mail", by: "queue mail" }]);
   });
 
   it('with onConflict "reject" add() fails on a conflict, and the next add() declares again', async () => {
@@ -248,7 +248,7 @@ describe("explaining jobs", () => {
     await expect(other.explain(job.id)).rejects.toThrow(JobNotFoundError);
     await job.remove();
     await expect(job.explain()).rejects.toThrow(JobNotFoundError);
-    await expect(queue.explain("nobody")).rejects.toThrow(JobNotFoundError);
+    await expect(queue.explain("missing")).rejects.toThrow(JobNotFoundError);
     await expect(queue.explain(5 as never)).rejects.toThrow(OptionsError);
   });
 });

@@ -247,7 +247,7 @@ describe("looking after jobs", () => {
     expect(await queue.remove(job.id)).toBe(true);
     await expect(queue.remove(job.id)).rejects.toThrow(JobNotFoundError);
     expect(await queue.get(job.id)).toBeUndefined();
-    await expect(queue.cancel("nobody")).rejects.toThrow(/there is no job "nobody"/);
+    await expect(queue.cancel("missing")).rejects.toThrow(/there is no job "missing"/);
   });
 
   it("a queue does not change jobs of other queues", async () => {
@@ -271,7 +271,7 @@ describe("looking after jobs", () => {
     }
     expect((await queue.deadLetters({ type: "a" })).jobs).toHaveLength(4);
     expect(await queue.redrive(jobs[0]!.id)).toBe(1);
-    expect(await queue.redrive([jobs[0]!.id, jobs[1]!.id, "nobody"])).toBe(1);
+    expect(await queue.redrive([jobs[0]!.id, jobs[1]!.id, "missing"])).toBe(1);
     expect(await queue.redrive({ all: true, type: "b" })).toBe(2);
     expect(await queue.counts()).toMatchObject({ waiting: 4, dead: 2 });
     expect(await queue.redrive({ all: true })).toBe(2);

@@ -98,7 +98,7 @@ describe("updating a job", () => {
     expect((await job.info())?.data).toBe(1);
     await job.remove();
     await expect(job.update({ priority: 1 })).rejects.toThrow(JobNotFoundError);
-    await expect(queue.update("nobody", { data: 1 })).rejects.toThrow(JobNotFoundError);
+    await expect(queue.update("missing", { data: 1 })).rejects.toThrow(JobNotFoundError);
     const other = await new Queue("other", { storage }).add("t", null);
     await expect(queue.update(other.id, { priority: 1 })).rejects.toThrow(JobNotFoundError);
   });

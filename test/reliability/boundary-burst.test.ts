@@ -27,9 +27,9 @@ describe.each(STORAGES)("bursts around the edges of windows ($name)", ({ open, r
           for (const { at, calls } of inOrder) {
             await clock.advance(Math.max(0, at - clock.now()));
             for (let call = 0; call < calls; call++) {
-              const verdict = await rates.tryRecordExecution("l", { maxExecutions: max, windowMs: WINDOW_MS });
-              if (verdict.granted) granted.push(clock.now());
-              else expect(verdict.retryInMs).toBeCloseTo(granted.at(-max)! + WINDOW_MS - clock.now(), 3);
+              const answer = await rates.tryRecordExecution("l", { maxExecutions: max, windowMs: WINDOW_MS });
+              if (answer.granted) granted.push(clock.now());
+              else expect(answer.retryInMs).toBeCloseTo(granted.at(-max)! + WINDOW_MS - clock.now(), 3);
             }
           }
           for (let i = max; i < granted.length; i++) {

@@ -4,7 +4,7 @@ import { PostgresStorage } from "../../src/storages/postgres/index.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 
 // A process of a deploy: declares its limits by version and owner, works, and prints when its handlers were called and what came
-// of its declaration. It ends when it is told to.
+// of its declaration. It ends on request.
 const [place = "", version = "", definitions = ""] = process.argv.slice(2);
 const say = (line: unknown) => void process.stdout.write(`${JSON.stringify(line)}\n`);
 const storage = place.startsWith("postgres") ? new PostgresStorage(place) : new SqliteStorage(place);

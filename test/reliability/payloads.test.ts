@@ -109,10 +109,10 @@ describe.each(STORAGES)("payloads ($name)", ({ open, runs }) => {
     const { storage } = await open();
     const queue = new Queue("q", { storage });
     const warnings: JobEvents["warning"][] = [];
-    const heard = Promise.withResolvers<void>();
+    const warned = Promise.withResolvers<void>();
     queue.on("warning", (event) => {
       warnings.push(event);
-      heard.resolve();
+      warned.resolve();
     });
     const job = await queue.add("work", null, { maxAttempts: 1 });
     let calls = 0;
@@ -122,7 +122,7 @@ describe.each(STORAGES)("payloads ($name)", ({ open, runs }) => {
     };
     await using _worker = new Worker("q", handler, { storage });
     expect(await job.result()).toEqual(kept);
-    await heard.promise;
+    await warned.promise;
     expect(calls).toBe(1);
     expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
     expect(warnings).toEqual([

@@ -61,17 +61,17 @@ describe("rows that were written by SQL", () => {
     const connection = new DatabaseSync(":memory:");
     const storage = new SqliteStorage(connection);
     const queue = new Queue("q", { storage });
-    const heard: string[] = [];
-    const leave = queue.on("completed", ({ id }) => heard.push(id));
+    const completed: string[] = [];
+    const unsubscribe = queue.on("completed", ({ id }) => completed.push(id));
     const job = await queue.add("work", null);
-    connection.exec("INSERT INTO sluice_events (at, origin, event) VALUES (0, 'somebody', '{not json')");
+    connection.exec("INSERT INTO sluice_events (at, origin, event) VALUES (0, 'other', '{not json')");
     connection.exec(
       "INSERT INTO sluice_attempts (job, attempt, started_at, ended_at, worker, error) SELECT seq, 1, 0, 0, '', '[' FROM sluice_jobs",
     );
     await using _worker = new Worker("q", () => "done", { storage });
     expect(await job.result()).toBe("done");
     expect((await job.history()).attempts).toHaveLength(1);
-    expect(heard).toEqual([job.id]);
-    leave();
+    expect(completed).toEqual([job.id]);
+    unsubscribe();
   });
 });

@@ -43,7 +43,7 @@ export class Reference {
   }
 
   /** How many more fit now. */
-  room(now: number): number {
+  available(now: number): number {
     let used = 0;
     for (const at of this.#starts.values()) if (now - at < this.#windowMs) used += 1;
     return this.#max - used;

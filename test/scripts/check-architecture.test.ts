@@ -4,7 +4,7 @@ import { checkArchitecture, ROOMS } from "../../scripts/check-architecture.ts";
 import { house } from "./house.ts";
 
 describe("the check of the architecture", () => {
-  it("lets rooms import what the table allows", () => {
+  it("the check lets rooms import what the table allows", () => {
     const src = house({
       "core/a.ts": "export const a = 1; // Date.now() in a comment is fine",
       "limits/b.ts": 'import { a } from "../core/a.ts";\nexport const b = a;',
@@ -55,7 +55,7 @@ describe("the check of the architecture", () => {
     expect(() => checkArchitecture(house(files as Record<string, string>))).toThrow(expected);
   });
 
-  it("says the same as ARCHITECTURE.md", () => {
+  it("the check has the same table as ARCHITECTURE.md", () => {
     const page = readFileSync("ARCHITECTURE.md", "utf8");
     for (const [room, imports] of Object.entries(ROOMS)) {
       const name = room === "." ? "index.ts" : `${room}/`;

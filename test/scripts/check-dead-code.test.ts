@@ -6,16 +6,16 @@ const DOOR = 'export { a } from "./core/a.ts";\nexport const open = () => import
 const HOUSE = { "index.ts": DOOR, "core/a.ts": "export const a = 1;", "core/late.ts": "" };
 
 describe("the check for dead code", () => {
-  it("lets files pass that a door leads to, also by an import that comes late", () => {
+  it("the check accepts files that a door leads to, also by a dynamic import", () => {
     expect(checkDeadCode(house(HOUSE), ["index.ts"])).toMatch(/is used$/);
   });
 
-  it("refuses a file that no door leads to", () => {
+  it("the check refuses a file that no door leads to", () => {
     const files = { ...HOUSE, "core/b.ts": 'import { a } from "./a.ts";\na;' };
     expect(() => checkDeadCode(house(files), ["index.ts"])).toThrow("core/b.ts: no door");
   });
 
-  it("refuses an exported value that is mentioned in comments alone", () => {
+  it("the check refuses an exported value that is mentioned in comments alone", () => {
     const files = { ...HOUSE, "core/a.ts": "export const a = 1;\n/** Not b. */\nexport async function b() {}" };
     expect(() => checkDeadCode(house(files), ["index.ts"])).toThrow("core/a.ts: b is exported and never used");
   });

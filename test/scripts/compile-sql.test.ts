@@ -22,14 +22,14 @@ afterEach(() => {
 });
 
 describe("the SQL files", () => {
-  it("are compiled as they are, sorted by path", () => {
+  it("SQL files are compiled as they are, sorted by path", () => {
     const files = { "tables.sql": "tables\n", "jobs/b.sql": "b\n", "jobs/a.sql": "-- {schema}, $1, $&\n" };
     const found = compiled(files);
     expect(found).toEqual(files);
     expect(Object.keys(found)).toEqual(["jobs/a.sql", "jobs/b.sql", "tables.sql"]);
   });
 
-  it("may have the line ends of Windows", () => {
+  it("SQL files may have the line ends of Windows", () => {
     expect(compiled({ "jobs/f.sql": "BEGIN\r\nEND\r\n" })).toEqual({ "jobs/f.sql": "BEGIN\nEND\n" });
   });
 });

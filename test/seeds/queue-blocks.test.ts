@@ -131,7 +131,7 @@ describe("the documented server blocks", () => {
     await stop(server);
   });
 
-  it("the worker consults the limiter before every claim, and tells it of every start and end", async () => {
+  it("the worker consults the limiter before every claim, and records every start and end with it", async () => {
     const calls: string[] = [];
     const limiter: ILimiter = {
       async canProceed() {
@@ -689,8 +689,8 @@ describe("the course's exercises", () => {
 
   it("exercise 3, without knowing the limit: what the service says is kept, and costs no attempt", async () => {
     const seen = receiver();
-    const told = await send({ max: 1_000, duration: 1_000 }, (response) => new RateLimitedError(response));
-    expect(told).toMatchObject({ counts: { completed: 100, dead: 0 }, attempts: 1 });
+    const informed = await send({ max: 1_000, duration: 1_000 }, (response) => new RateLimitedError(response));
+    expect(informed).toMatchObject({ counts: { completed: 100, dead: 0 }, attempts: 1 });
     expect(seen.taken).toBe(100);
     // What was in flight when the service first refused, once a minute; not a storm.
     expect(seen.refused).toBeLessThanOrEqual(3 * 10);

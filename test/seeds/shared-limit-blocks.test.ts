@@ -167,10 +167,10 @@ describe("the course's tables, as limits", () => {
   });
 
   it("exercise 3, with a limit that is too generous: what the service says is kept, and costs no attempt", async () => {
-    const told = await send(10_000, (response) => new RateLimitedError(response, { limit: "send_webhook" }));
-    expect(told).toMatchObject({ counts: { completed: 100, dead: 0 }, attempts: 1 });
-    expect(told.seen.taken).toBe(100);
+    const informed = await send(10_000, (response) => new RateLimitedError(response, { limit: "send_webhook" }));
+    expect(informed).toMatchObject({ counts: { completed: 100, dead: 0 }, attempts: 1 });
+    expect(informed.seen.taken).toBe(100);
     // What was in flight when the service first refused, once a minute; not a storm.
-    expect(told.seen.refused).toBeLessThanOrEqual(3 * 10);
+    expect(informed.seen.refused).toBeLessThanOrEqual(3 * 10);
   });
 });

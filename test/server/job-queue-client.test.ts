@@ -84,9 +84,9 @@ describe("JobQueueClient", () => {
     a!.onProgress((...args) => ofHandle.push(args));
     client.onJobProgress(b!.id, (...args) => ofClient.push(args));
     b!.onProgress((...args) => stopped.push(args))();
-    const heard: string[] = [];
+    const received: string[] = [];
     const stop = client.on("progress", ({ id, progress }) =>
-      heard.push(`${id === a!.id ? "a" : "b"}${progress.percent}`),
+      received.push(`${id === a!.id ? "a" : "b"}${progress.percent}`),
     );
     await server.start();
     await Promise.all([a!.waitFor(), b!.waitFor()]);
@@ -98,7 +98,7 @@ describe("JobQueueClient", () => {
     ]);
     expect(ofClient[0]).toEqual([25, "b began", undefined]);
     expect(stopped).toEqual([]);
-    expect(heard).toEqual(["a25", "a75", "a100", "b25", "b75", "b100"]);
+    expect(received).toEqual(["a25", "a75", "a100", "b25", "b75", "b100"]);
     expect(await client.getJob(a!.id)).toMatchObject({ progress: { percent: 100, message: "done" } });
     await server.stop();
   });
@@ -110,12 +110,14 @@ describe("JobQueueClient", () => {
       }
     }
     const { server, client } = await open(Fine);
-    const heard: string[] = [];
-    const stops = (["added", "started", "completed"] as const).map((name) => client.on(name, () => heard.push(name)));
+    const received: string[] = [];
+    const stops = (["added", "started", "completed"] as const).map((name) =>
+      client.on(name, () => received.push(name)),
+    );
     await (await client.submit(1)).waitFor();
     for (const stop of stops) stop();
     await (await client.submit(2)).waitFor();
-    expect(heard).toEqual(["added", "started", "completed"]);
+    expect(received).toEqual(["added", "started", "completed"]);
     await server.stop();
   });
 });

@@ -14,7 +14,7 @@ export interface Scene<Input, Output> {
   readonly storage: MemoryStorage;
   readonly server: JobQueueServer<Input, Output>;
   readonly client: JobQueueClient<Input, Output>;
-  /** What the server could not do and told of. */
+  /** The errors that the server has reported. */
   readonly errors: unknown[];
 }
 
@@ -34,7 +34,7 @@ export async function open<Input, Output>(
   return { clock, storage, server, client, errors };
 }
 
-/** A class whose jobs run until they are told to end, or are aborted. */
+/** A class whose jobs run until the test ends them, or until they are aborted. */
 export function gated() {
   const gates = new Set<() => void>();
   const seen = { running: 0, peak: 0, started: [] as number[] };

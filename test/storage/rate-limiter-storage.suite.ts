@@ -61,10 +61,10 @@ export function rateLimiterStorageSuite(
 
     it("a start is checked and recorded in one step", async () => {
       const { storage } = await open();
-      const verdicts = await Promise.all(Array.from({ length: 20 }, () => storage.tryRecordExecution("q", rule)));
-      expect(verdicts.filter(({ granted }) => granted)).toHaveLength(3);
-      expect(new Set(verdicts.flatMap(({ token }) => token ?? [])).size).toBe(3);
-      for (const verdict of verdicts) expect(verdict.retryInMs).toBe(verdict.granted ? 0 : 1_000);
+      const answers = await Promise.all(Array.from({ length: 20 }, () => storage.tryRecordExecution("q", rule)));
+      expect(answers.filter(({ granted }) => granted)).toHaveLength(3);
+      expect(new Set(answers.flatMap(({ token }) => token ?? [])).size).toBe(3);
+      for (const answer of answers) expect(answer.retryInMs).toBe(answer.granted ? 0 : 1_000);
     });
 
     it("a weight of 0 asks without recording", async () => {

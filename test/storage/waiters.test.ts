@@ -19,7 +19,7 @@ const STORAGES: readonly (readonly [string, (clock: FakeClock) => JobStorage])[]
   ["sqlite", (clock) => new SqliteStorage(":memory:", { clock })],
 ];
 
-/** A queue over a storage whose calls are counted. `deaf`: it hears of nothing. */
+/** A queue over a storage whose calls are counted. `deaf`: it receives no notifications. */
 function open(make: (clock: FakeClock) => JobStorage, { deaf = false } = {}) {
   const clock = new FakeClock();
   const inner = make(clock);
@@ -232,9 +232,9 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
   it("all followers of progress share one subscription, with one for the ends of their jobs, and each gets the progress of its own job until it ends", async () => {
     const { clock, queue, storage, counts } = open(make);
     const jobs = await queue.addBulk(many(1_000));
-    const heard = jobs.map((): number[] => []);
+    const received = jobs.map((): number[] => []);
     zero(counts);
-    const offs = jobs.map((job, i) => job.onProgress(({ percent }) => heard[i]!.push(percent)));
+    const offs = jobs.map((job, i) => job.onProgress(({ percent }) => received[i]!.push(percent)));
     jobs[0]!.onProgress(() => {
       throw new Error("a listener");
     });
@@ -248,9 +248,9 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
     });
     await worker.onIdle();
     await worker.stop();
-    expect(heard).toEqual(jobs.map((_job, i) => (i === 1 ? [] : [i / 10])));
+    expect(received).toEqual(jobs.map((_job, i) => (i === 1 ? [] : [i / 10])));
     expect(counts.subscriptions).toBe(0);
-    // Of one that has ended there is nothing to hear.
+    // A job that has ended has no more progress.
     jobs[5]!.onProgress(() => {});
     await clock.advance(1);
     expect(counts.subscriptions).toBe(0);
@@ -282,14 +282,14 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
     const subscribe = inner.subscribe.bind(inner);
     inner.subscribe = ({ event, ...others }) =>
       subscribe({ ...others, ...(event && { event: (one) => void clock.after(50, () => event(one)) }) });
-    const heard: number[] = [];
+    const received: number[] = [];
     const job = await queue.add("t", null);
-    job.onProgress(({ percent }) => heard.push(percent));
+    job.onProgress(({ percent }) => received.push(percent));
     const worker = new Worker("q", async (_job, { updateProgress }) => updateProgress(7), { storage, clock });
     await clock.advance(5);
     expect((await job.info())!.state).toBe("completed");
     await clock.advance(100);
-    expect(heard).toEqual([7]);
+    expect(received).toEqual([7]);
     await worker.stop();
     expect(counts.subscriptions).toBe(0);
   });
@@ -297,8 +297,8 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
   it("followers stay when a look-up fails, and end when the storage closes", async () => {
     const { clock, queue, inner, storage, counts } = open(make);
     const job = await queue.add("t", 1);
-    const heard: number[] = [];
-    job.onProgress(({ percent }) => heard.push(percent));
+    const received: number[] = [];
+    job.onProgress(({ percent }) => received.push(percent));
     await clock.advance(1);
     inner.endings = () => Promise.reject(new StorageError("no answer"));
     await clock.advance(3_000);
@@ -306,7 +306,7 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
     const progress = { percent: 5, message: null, details: null };
     await storage.publish({ event: "progress", queue: "q", id: job.id, type: "t", progress } as never);
     await clock.advance(1_000);
-    expect(heard).toEqual([5]);
+    expect(received).toEqual([5]);
     const { looks } = counts;
     await storage.close();
     await clock.advance(5_000);
@@ -325,8 +325,8 @@ it("an awaited job is looked up in its turn though more and more jobs are awaite
   const sweep = async () => ({ stalled: 0, deleted: 0, more: false });
   const waiters = new Waiters({ endings, sweep, subscribe: () => () => {} }, clock);
   let ended = false;
-  const add = (id: string, told = () => {}) =>
-    waiters.add(id, { before: undefined, after: undefined, ended: told, failed: () => {} });
+  const add = (id: string, onEnded = () => {}) =>
+    waiters.add(id, { before: undefined, after: undefined, ended: onEnded, failed: () => {} });
   add("old", () => (ended = true));
   // More than are looked up meanwhile, and each of them waits on.
   for (let second = 0; second < 20; second++) {
