@@ -4,7 +4,7 @@ export type Role =
   | "peer"
   /** The least code, written by hand, that does the job. */
   | "minimum"
-  /** Measured for orientation, but no like for like. */
+  /** Measured for orientation, but not comparable. */
   | "aside";
 
 export interface Contender<Figure> {
@@ -69,7 +69,7 @@ export async function interleave<Figure>(
   return { measured: ready.map(({ measured }) => measured), skipped };
 }
 
-/** Nothing of one measurement is left to the next: neither garbage nor a timer about to fire. */
+/** Leaves nothing of one measurement to the next: neither garbage nor a timer about to fire. */
 async function settle(pauseMs: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, pauseMs));
   globalThis.gc?.();

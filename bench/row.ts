@@ -15,7 +15,7 @@ export interface Answer {
   readonly skipped: readonly Skipped[];
 }
 
-/** How it went against a goal. A lost one is printed as lost, and what the next run may turn round as a tie. */
+/** The result against a goal. A lost one is printed as lost, and one within the noise as a tie. */
 export interface Verdict {
   readonly goal: string;
   readonly outcome: "won" | "tied" | "lost";

@@ -7,7 +7,7 @@ export interface Goals {
   readonly ofMinimum?: number;
 }
 
-/** Two that are nearer to each other than this change places from run to run. */
+/** Two contenders that differ by less than this change places from run to run. */
 const NOISE = 0.1;
 
 /** Operations per second of all contenders, the quickest first, with the ratios that matter. */

@@ -9,7 +9,7 @@ import { World } from "./conductor/world.ts";
 import { SCENARIOS, type ScenarioName } from "./scenarios/index.ts";
 
 /**
- * Does the harness find what is there to be found? Each bug is planted between the product and its storage, in the
+ * Does the harness find planted bugs? Each bug is planted between the product and its storage, in the
  * processes of a short scenario, and the checker that is there for it must see it. "0 violations" means something only beside this.
  */
 const WHERE: Readonly<Record<Plant, readonly [ScenarioName, string]>> = {

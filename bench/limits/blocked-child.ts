@@ -5,7 +5,7 @@ import { type Case, SIZES } from "./blocked.ts";
 import { countedStorage } from "./counted-storage.ts";
 import { storageKinds } from "./storages.ts";
 
-// Workers that a full limit keeps back, and what they ask of their storage meanwhile.
+// Workers that a full limit blocks, and the calls that they make to their storage meanwhile.
 const { jobs, workers, seconds } = SIZES;
 const { kind, limit, addsPerSecond } = JSON.parse(process.argv[2]!) as Case;
 

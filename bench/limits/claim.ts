@@ -49,7 +49,7 @@ interface Found extends Times {
   readonly unlimited: number | null;
 }
 
-/** What was claimed is given back as if it had never started, so that backlog and limits stay what they are. */
+/** Gives claimed jobs back as never started, so that backlog and limits stay as they are. */
 async function claimOnce(storage: JobStorage): Promise<Times & { readonly jobs: number }> {
   const begin = performance.now();
   const { jobs } = await storage.claim(request);

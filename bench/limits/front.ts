@@ -11,7 +11,7 @@ const FREE = 10;
 const CLAIMS = 1;
 const GIVE_UP = 1_000;
 
-/** What stands in front of the free ones, whose limit is full. */
+/** The jobs in front of those that can start, whose limit is full. */
 interface Case {
   readonly name: string;
   readonly goal: boolean;

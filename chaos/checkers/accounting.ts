@@ -4,7 +4,7 @@ import type { Final } from "../history/final.ts";
 import { Finding, type Verdict } from "./verdict.ts";
 
 /**
- * I14, accounting: what was added is what there is and what was removed; the storage counts as its tables do; nothing is
+ * I14, accounting: every added job is there or was removed; the storage counts as its tables do; no row is
  * left behind that belongs to no job; the file is sound.
  */
 export function accounting(history: Digest, final: Final): Verdict {

@@ -11,7 +11,7 @@ const QUIET_MS = 100;
 
 /**
  * When a stopped process held the lock of the database. No process can write then, and no storage in a file
- * can prevent that: such times are left out where something has to happen in time. They are recognised by both: a process is
+ * can prevent that: such times are left out of bounds on time. They are recognised by two signs: a process is
  * stopped, and no write ends.
  */
 export function blockedBy(history: Digest): Span[] {

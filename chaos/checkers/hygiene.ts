@@ -6,19 +6,19 @@ import { Finding, round, type Verdict } from "./verdict.ts";
 const WARM_MS = 30_000;
 const MOST_MB_PER_MINUTE = 1;
 /**
- * A process that is younger than some minutes is given this much for its heap to find its size, whatever the slope: one that
+ * A process that is younger than some minutes is allowed this growth while its heap finds its size, whatever the slope: one that
  * allocates much and keeps nothing grows to several times its live size before it stays constant.
  */
 const BREATH_MB = 64;
-/** A storage is given so long to answer, more or less, before a worker says something. */
+/** A worker reports a storage that has not answered for about this long. */
 const NEAR_MS = 1_500;
 
 /**
  * I15, hygiene: no unhandled error, none about locks, nothing left open at the end, no growth. A worker reports
  * when its process was paused, also in the middle of a call, when answers come too late to start anything (that work continues all
  * the same is for other checkers), or when its storage did not answer for a while: that is what it should do, the latter only if a
- * stopped process had the lock, or if others kept the processors busy (`busy`). `outages`: the storage was not to be reached at
- * times, and workers may say that.
+ * stopped process had the lock, or if others kept the processors busy (`busy`). `outages`: the storage was unreachable at
+ * times, and workers may report that.
  */
 export function hygiene(
   history: Digest,

@@ -98,7 +98,7 @@ function firstsMissing(
   changed: ReadonlyMap<string, number>,
 ): number {
   let missing = 0;
-  // A claim whose process died before it could write it down is no proof: another one must have followed.
+  // A claim whose process died before recording it proves nothing: another one must have followed.
   for (const { jobs, answers } of history.adds) {
     for (const [i, { id, queue: own }] of jobs.entries()) {
       if (own === queue && answers?.[i]?.created === true && !firsts.has(id) && !changed.has(id)) missing += 1;

@@ -5,7 +5,7 @@ import { Finding, type Verdict } from "./verdict.ts";
 
 /**
  * I1, no loss: every acknowledged job is there at the end, unless a command removed it, and after a drain all have ended.
- * What was added together is there as a whole or not at all; what was refused is not there.
+ * Jobs that were added together are there all or none; refused jobs are not there.
  */
 export function noLoss(history: Digest, final: Final, { drained }: { readonly drained: boolean }): Verdict {
   const found = new Finding("I1", "jobs");

@@ -16,7 +16,7 @@ export function abortedAfterPause(
     const began = hr - value;
     for (const run of history.runs) {
       if (run.p !== p || run.from > began) continue;
-      // One that ended by itself meanwhile had nothing left to stop.
+      // A run that ended by itself meanwhile needed no stop.
       if (run.until !== null && run.until <= hr + withinMs) continue;
       const before = history.aborts.some(({ token, hr: at }) => token === run.token && at < began);
       if (before) continue;
@@ -33,7 +33,7 @@ export function abortedAfterPause(
 /** A tick, and what comes between it and the handler that blocks its process. */
 const NEAR_MS = 50;
 
-/** A worker whose process was blocked or paused for a lease while a handler ran says so, soon after. */
+/** A worker whose process was blocked or paused for a lease while a handler ran reports it soon after. */
 export function warnedAfterPause(
   history: Digest,
   { leaseMs, withinMs }: { leaseMs: number; withinMs: number },
@@ -93,7 +93,7 @@ export function attemptsKept(history: Digest): Verdict {
         undefined,
       );
     if (next === undefined) continue;
-    // One claim between the two may have died before it was written down; it counted.
+    // One claim between the two may have died before it was recorded; it counted.
     found.check(
       next.attempt === claim.attempt || next.grantMs - claim.grantMs > next.leaseMs,
       () => `job ${job} was given back in attempt ${claim.attempt}, and is in ${next.attempt}`,

@@ -52,8 +52,8 @@ export function granted(history: Digest, limit: Rate): Verdict {
 }
 
 /**
- * I6, outside rate: the same at the service that is called. The service's window is shorter than ours by `guardMs`: so much
- * later one call may arrive than another that was made with it. One that was longer on its way is beyond any guard: windows
+ * I6, outside rate: the same at the service that is called. The service's window is shorter than ours by `guardMs`: by so much
+ * the way of one call may take longer than that of another. A call that was longer on its way is beyond any guard: windows
  * that it is part of are counted apart.
  */
 export function outsideRate(history: Digest, limit: Rate & { readonly guardMs: number }): Verdict {
@@ -61,7 +61,7 @@ export function outsideRate(history: Digest, limit: Rate & { readonly guardMs: n
   const found = new Finding("I6", "windows");
   const called = new Map(history.runs.map(({ job, token, from }) => [`${job} ${token}`, from]));
   const arrivals = history.arrivals.filter((arrival) => arrival.limiter === limiter).toSorted((a, b) => a.hr - b.hr);
-  // How many late ones lie before each arrival.
+  // How many late calls lie before each arrival.
   const late = [0];
   for (const { job, token, hr } of arrivals) {
     const from = called.get(`${job} ${token}`);
@@ -114,7 +114,7 @@ function windows(
 
 /**
  * I9, no waste: how much of the allowance was used from the first call to the last while there was always more to do. The
- * call after N others could have come exactly a window after the first of them: what it came later is waste.
+ * call after N others could have come exactly a window after the first of them: the rest of its delay is waste.
  */
 export function use(history: Digest, { limiter, max, windowMs, least }: Rate & { readonly least: number }): Verdict {
   const found = new Finding("I9", "windows");
@@ -134,7 +134,7 @@ export function use(history: Digest, { limiter, max, windowMs, least }: Rate & {
 
 /**
  * I9 for a part of the time: every so many windows' worth of calls was made in about as many windows. Counted by calls and not by
- * the clock: those of a window come together, and where a stretch of time begins and ends would decide how many it has.
+ * the clock: the calls of a window come together, and the ends of a stretch of time would decide how many it has.
  */
 export function steady(
   history: Digest,
@@ -160,7 +160,7 @@ export interface Stretch {
   /** How many windows make one. */
   readonly windows: number;
   readonly least: number;
-  /** How long the machine itself delayed all processes. */
+  /** How long the machine delayed all processes. */
   readonly slackMs: number;
 }
 

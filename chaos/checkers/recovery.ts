@@ -42,7 +42,7 @@ export function recovery(history: Digest, final: Final, { leaseMs, sweepMs, slac
   return found.verdict;
 }
 
-/** What lies between the shared clock and the wall clock. */
+/** The difference of the shared clock and the wall clock. */
 function wallOffset({ faults: [first] }: Digest): number {
   return first === undefined ? 0 : first.wall - first.hr;
 }

@@ -5,7 +5,7 @@ import { Finding, type Verdict } from "./verdict.ts";
 
 /**
  * I2, one settlement: every job ends once (once more after each retry command), every lease is settled once,
- * and what is kept of the end is what the holder of the last lease said.
+ * and the stored end is the one that the holder of the last lease reported.
  */
 export function oneSettlement(history: Digest, final: Final): Verdict {
   const found = new Finding("I2", "leases");

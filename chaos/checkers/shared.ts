@@ -17,7 +17,7 @@ interface Start {
   readonly to: number;
   /** What was reserved for it. */
   readonly reserved: number;
-  /** The least that it may have counted for later: what its handler said, or would have. */
+  /** The least that it may have counted for later: what its handler settled, or would have. */
   readonly used: number;
 }
 
@@ -59,7 +59,7 @@ function startsOf(job: JobRecord, rule: LimitRule, final: Final): Start[] {
   return Array.from(once.values(), ({ from, to }) => ({ from, to, reserved, used }));
 }
 
-/** What the most that was ever in use is of the limit; undefined: there is none of this kind. */
+/** The highest use of the limit; undefined: it has none of this kind. */
 function checkWindows(found: Finding, name: string, { max, windowMs }: Quota, starts: readonly Start[]) {
   if (max === null || windowMs === null) return undefined;
   let oldest = 0;
@@ -93,12 +93,12 @@ function checkSlots(found: Finding, name: string, { concurrency }: Quota, starts
   return most / concurrency;
 }
 
-/** One call under a limit, by the stamp of what was called. */
+/** One call under a limit, by the stamp of the called function. */
 interface Call {
   readonly at: number;
   /** What was reserved for it: its weight as known at the call. */
   readonly reserved: number;
-  /** What its handler said that it used instead, and when. */
+  /** What its handler settled instead, and when. */
   readonly said: { readonly at: number; readonly used: number } | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** What a checker found. */
 export interface Verdict {
   readonly id: string;
-  /** How many things it looked at, and what they are. */
+  /** How many things it checked, and what they are. */
   readonly n: number;
   readonly of: string;
   readonly violations: readonly string[];
@@ -22,7 +22,7 @@ export class Finding {
     this.#of = of;
   }
 
-  /** Looks at one thing; what is wrong with it is only spelled out if something is. */
+  /** Checks one thing; the violation is only spelled out if there is one. */
   check(right: boolean, wrong: () => string): void {
     this.n += 1;
     if (!right) this.violations.push(wrong());
@@ -56,7 +56,7 @@ export function together(verdicts: readonly Verdict[]): Verdict[] {
 
 export const round = (ms: number): number => Math.round(ms * 10) / 10;
 
-/** A checker that looked at nothing says nothing: where a scenario wants it, that is a violation too. */
+/** A checker that checked nothing proves nothing: where a scenario needs it, that is a violation too. */
 export function mustLook(verdict: Verdict): Verdict {
   return verdict.n > 0 ? verdict : { ...verdict, violations: [...verdict.violations, "it looked at nothing"] };
 }

@@ -1,6 +1,6 @@
 import { hr } from "../history/entry.ts";
 
-/** Between two of these it looks whether its conductor is still there. */
+/** Between two of these the process checks whether its conductor still runs. */
 const SLICE_MS = 50;
 
 /** Keeps a processor busy until it is ended. */

@@ -25,13 +25,13 @@ export async function call(house: House, spec: CallerSpec): Promise<void> {
       const permit = await limiter.acquire({ signal });
       const at = hr();
       if (chance.chance(spec.cancel)) {
-        // It calls nothing.
+        // It calls no function.
         await Promise.all([permit.cancel(), permit.cancel()]);
       } else {
         recorder.write({ op: "call", phase: "info", under }, at);
         await permit.release();
       }
-      // Late, and once more: it must not matter.
+      // Late, and once more: that must have no effect.
       await permit.release();
     }
   };

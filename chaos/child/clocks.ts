@@ -33,7 +33,7 @@ function skewed(kind: ClockKind, seed: number): Clock {
   const now = () => systemClock.now() * rate;
   const begin = { wall: systemClock.wall(), now: now() };
   const off = { behind: -HOUR_MS, ahead: HOUR_MS, days: 48 * HOUR_MS, fast: 0, slow: 0, steps: 0 }[kind];
-  /** Of every second another. */
+  /** Another offset every second. */
   const step = () =>
     kind === "steps" ? new Seeded(seed).fork(String(Math.floor(now() / STEP_EVERY_MS))).integer(-STEP_MS, STEP_MS) : 0;
   return {

@@ -6,7 +6,7 @@ import { type House, textOf } from "./house.ts";
 import { sleep } from "./sleep.ts";
 import type { CommanderSpec } from "./spec.ts";
 
-/** Does what people do to jobs, at random, while they run: cancel, remove, retry, promote, pause, drain, purge. */
+/** Gives the commands of operators to jobs, at random, while they run: cancel, remove, retry, promote, pause, drain, purge. */
 export async function command({ storage, recorder, chance, leave }: House, spec: CommanderSpec): Promise<void> {
   const queue = new Queue(spec.queue, { storage });
   const anyJob = async () => {
@@ -32,7 +32,7 @@ export async function command({ storage, recorder, chance, leave }: House, spec:
   const end = hr() + spec.forMs;
   while (hr() < end) {
     try {
-      // What changes everything comes more seldom.
+      // Commands that change all jobs come more seldom.
       await commands[chance.chance(0.85) ? chance.integer(0, 3) : chance.integer(4, commands.length - 1)]!();
     } catch (error) {
       if (error instanceof JobNotFoundError) continue;

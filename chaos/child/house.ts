@@ -11,13 +11,13 @@ import { RecordedStorage } from "./recorded-storage.ts";
 import { asleep } from "./sleep.ts";
 import type { Spec } from "./spec.ts";
 
-/** What a process works with. */
+/** What every process of the harness needs. */
 export interface House {
   readonly storage: JobStorage;
   readonly recorder: Recorder;
   readonly chance: Seeded;
   readonly clock: Clock;
-  /** Closes the storage and says what would still keep the process alive. */
+  /** Closes the storage and reports what would still keep the process alive. */
   readonly leave: () => Promise<void>;
 }
 
@@ -25,7 +25,7 @@ const TICK_MS = 10;
 /** A tick that comes so late was delayed by a pause, or by a blocked event loop. */
 const PAUSE_MS = 400;
 const MEMORY_EVERY_MS = 1_000;
-/** What ends by itself so soon after the storage was closed is not left open: limiters listen, and confirm, for a moment more. */
+/** Timers that end so soon after the storage was closed are not left open: limiters listen, and confirm, for a moment more. */
 const LINGER_MS = 3_000;
 
 export function openHouse(spec: Spec): House {
@@ -48,7 +48,7 @@ export function openHouse(spec: Spec): House {
       await real.close();
       for (const end = hr() + LINGER_MS; leftOpen().length > asleep() && hr() < end;) await wait(TICK_MS);
       const open = leftOpen();
-      // What a handler that does not listen still waits for is its own affair.
+      // The timers of a handler that ignores its signal do not count.
       const value = Math.max(0, open.length - asleep());
       recorder.write({ op: "process", phase: "info", kind: "left", text: open.join(" "), value });
     },
@@ -63,7 +63,7 @@ export function textOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }
 
-/** Notices pauses, and how large the process is. */
+/** Records pauses, and the memory of the process. */
 function tick(recorder: Recorder): () => void {
   let before = hr();
   let measured = before;

@@ -8,9 +8,9 @@ import { produce } from "./producer.ts";
 import type { Spec } from "./spec.ts";
 import { work } from "./worker.ts";
 
-/** Every process of the harness but the conductor begins here. What it is to do is its one argument. */
+/** Every process of the harness except the conductor begins here. Its one argument holds its orders. */
 const spec = JSON.parse(process.argv[2] ?? "") as Spec;
-// The conductor is gone: nothing else would ever end this process.
+// The conductor is gone, and nothing else would end this process.
 process.stdin.on("close", () => process.exit(3)).resume();
 (process.stdin as Socket).unref();
 const house = openHouse(spec);

@@ -34,7 +34,7 @@ function instead<T extends object>(storage: T, members: Partial<T>): T {
 }
 
 const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
-  /** A settle is let through whatever its token says, as long as the job runs somewhere. */
+  /** A settle is accepted whatever its token is, as long as the job runs somewhere. */
   "no-token-check": ({ storage, db }) => {
     const current = (outcomes: readonly Outcome[]): Outcome[] =>
       outcomes.map((outcome) => {
@@ -47,7 +47,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
     });
   },
 
-  /** Counts first, writes later: others come in between. */
+  /** Counts first and writes later: other claims come in between. */
   "two-step-limiter": (soil) => limitedBy(soil, { skew: 0, steps: 2 }),
   "two-step-limiter, in one step": (soil) => limitedBy(soil, { skew: 0, steps: 1 }),
 
@@ -59,7 +59,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
   "double-release": (soil) => releasing(soil, { again: true }),
   "double-release, once": (soil) => releasing(soil, { again: false }),
 
-  /** A starting worker's mistake: every active job is taken for a dead worker's. */
+  /** The mistake of a starting worker: it takes every active job for that of a dead worker. */
   "rescue-without-predicate": ({ storage, db }) =>
     instead(storage, {
       sweep: () => {
@@ -75,7 +75,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       claim: async (request) => ({ ...(await storage.claim(request)), nextInMs: null, more: false }),
     }),
 
-  /** A worker that a limit blocks comes a while later than it could. */
+  /** A worker that a limit blocks claims a while later than it could. */
   "late-wake-up": ({ storage }) =>
     instead(storage, {
       claim: async (request) => {
@@ -99,7 +99,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** Says yes before anything is written. */
+  /** Answers before anything is written. */
   "early-acknowledgement": ({ storage }) =>
     instead(storage, {
       add: async (jobs) => {
@@ -108,7 +108,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** Looks whether the key is taken, and adds the job a moment later. */
+  /** Checks whether the key is taken, and adds the job a moment later. */
   "key-check-then-insert": ({ storage, db }) => {
     db.exec("CREATE TABLE IF NOT EXISTS chaos_keys (key TEXT, job TEXT)");
     const one = async (job: NewJob) => {
@@ -125,7 +125,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
     return instead(storage, { add: (jobs) => Promise.all(jobs.map(one)) });
   },
 
-  /** All or nothing, one by one. */
+  /** Adds the jobs of a bulk one by one. */
   "bulk-in-pieces": ({ storage }) =>
     instead(storage, {
       add: async (jobs) => {
@@ -135,7 +135,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** Every tenth end of a job is taken note of, and forgotten. */
+  /** Every tenth end of a job is acknowledged, and not written. */
   "forgotten-settle": ({ storage, chance }) => {
     const kept = (outcomes: readonly Outcome[]) => outcomes.filter(() => !chance.chance(0.1));
     return instead(storage, {
@@ -155,7 +155,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** What was counted under a limit is cleared away while it still counts. */
+  /** Starts are deleted while they still count. */
   "pruned-too-early": ({ storage, chance }) =>
     instead(storage, {
       claim: async (request) => {
@@ -203,7 +203,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
     });
   },
 
-  /** Confirms a claim as soon as it is answered: its calls are yet to come. */
+  /** Confirms a claim as soon as it is answered, before its calls are made. */
   "confirmed-before-the-last-call": (soil) => confirmedOnAnswer(soil, { early: true }),
   "confirmed-before-the-last-call, after it": (soil) => confirmedOnAnswer(soil, { early: false }),
 };
@@ -284,7 +284,7 @@ class OwnWindow {
     return answer;
   }
 
-  /** Its window is longer than it need be: what is started is stamped before it is claimed, and that takes a moment. */
+  /** The window is longer than it needs to be: starts are stamped before they are claimed, and that takes a moment. */
   available({ limits }: ClaimRequest): number {
     return limits.reduce((least, { key, max, windowMs }) => {
       const row = this.#db

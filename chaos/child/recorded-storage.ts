@@ -68,7 +68,7 @@ export class RecordedStorage implements JobStorage {
       phase: "invoke",
       call,
       jobs: jobs.map(({ id, queue, idempotency, group, priority, due }) => {
-        // An instant has whole milliseconds, and was given some before.
+        // Instants are whole milliseconds, and some jobs were given one before.
         const inMs = "inMs" in due ? due.inMs : Math.max(1, due.at - Date.now() - 2);
         return { id, queue, key: idempotency?.key ?? null, group, priority, inMs };
       }),

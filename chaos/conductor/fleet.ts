@@ -55,7 +55,7 @@ export interface Surroundings {
   readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The processes of one scenario: started, disturbed and ended by their own handles, and by nothing else. */
+/** The processes of one scenario, which are started, disturbed and ended by their own handles alone. */
 export class Fleet {
   readonly members: Member[] = [];
   readonly #options: FleetOptions;
@@ -127,7 +127,7 @@ export class Fleet {
     return new Map(this.members.flatMap(({ p, exit }) => (exit === undefined ? [] : [[p, exit] as const])));
   }
 
-  /** Ends all that still runs: politely, and then not. */
+  /** Ends all processes that still run: by a signal to stop, and by a kill if that is ignored. */
   async dismiss(graceMs: number): Promise<void> {
     const left = this.members.filter(({ alive }) => alive);
     for (const member of left) {
@@ -144,7 +144,7 @@ export class Fleet {
 
   #signal(member: Member, signal: NodeJS.Signals, kind: FaultKind | undefined): void {
     if (!member.alive) return;
-    // Noted before: what the process did not do afterwards can then never seem to come too late.
+    // The fault is recorded before: a late reaction of the process can then never seem to come too late.
     if (kind !== undefined) this.#note(kind, member.p);
     member.child.kill(signal);
     if (kind !== undefined && kind !== "cont") this.#count(kind);

@@ -7,7 +7,7 @@ export function makeFolder(): string {
   return mkdtempSync(join(groundFloor(), "sluice-chaos-"));
 }
 
-/** Where folders are made: in memory where that can be had, so that the disk is not what is measured. */
+/** Where folders are made: in memory if possible, so that the disk is not measured. */
 export function groundFloor(): string {
   try {
     accessSync("/dev/shm", constants.W_OK);

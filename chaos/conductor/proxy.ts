@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 
-/** How the way to the server is at the moment. */
+/** The current faults of the connection to the server. */
 export interface Way {
   /** How long each piece takes, at least, and how much longer at most. */
   readonly latencyMs?: number | undefined;
@@ -14,11 +14,11 @@ export interface Way {
 export interface Passage {
   /** What the client sent first, as far as it was kept: enough to recognise the kind of connection. */
   readonly said: string;
-  /** From now on nothing comes through, in either direction, without an error on either side. */
+  /** From now on no bytes pass, in either direction, without an error on either side. */
   blackhole(): void;
-  /** From now on nothing comes through, in either direction; what is sent is buffered, even if a side closes meanwhile. */
+  /** From now on no bytes pass, in either direction; they are buffered, even if a side closes meanwhile. */
   stall(): void;
-  /** What was kept on the way arrives, in order, however late. */
+  /** The buffered bytes are delivered, in order, however late. */
   resume(): void;
   /** Resolves when the server has seen the end of the connection. */
   readonly over: Promise<unknown>;

@@ -34,7 +34,7 @@ export interface WorldOptions {
   readonly say: (line: string) => void;
 }
 
-/** What a scenario came to. */
+/** The result of a scenario. */
 export interface Outcome {
   readonly name: string;
   readonly tests: string;
@@ -57,7 +57,7 @@ export class World {
   readonly planted: boolean;
   readonly #say: (line: string) => void;
   readonly #begin = hr();
-  /** The longest that the conductor itself was kept waiting: bounds on time allow for what the machine does not give. */
+  /** The longest delay of the conductor itself: bounds on time are extended by the delays of the machine. */
   stallMs = 0;
   readonly #watch: NodeJS.Timeout;
   /** The jobs that the conductor itself added. */
@@ -124,7 +124,7 @@ export class World {
 
   /** Waits until every job has ended, for so long at most. */
   async drain(withinMs: number, queue?: string): Promise<boolean> {
-    // What is planted may never come to an end; that it does not is seen soon.
+    // Jobs may never end because of a planted bug; that is seen soon.
     const end = hr() + (this.planted ? Math.min(withinMs, 4_000) : withinMs);
     while (hr() < end) {
       if ((await this.unfinished(queue)) === 0) return true;
@@ -148,13 +148,13 @@ export class World {
     return digest(all.toSorted((x, y) => x.hr - y.hr || x.seq - y.seq));
   }
 
-  /** Whatever happened, nothing of it goes on. */
+  /** Whatever happened, no process and no timer is left. */
   async abandon(): Promise<void> {
     clearInterval(this.#watch);
     await this.fleet.dismiss(0);
   }
 
-  /** Nothing was played: what it needs is not on this machine. */
+  /** Nothing was played: the scenario needs something that is not on this machine. */
   async skipped(tests: string, why: string): Promise<Outcome> {
     this.say(`skipped: ${why}`);
     await this.end();

@@ -5,7 +5,7 @@ import type { Final } from "../history/final.ts";
 /** The part of a process's orders that says how to reach its storage. */
 export type Opening = Pick<Spec, "database"> & Partial<Pick<Spec, "crash" | "checkpoint" | "via" | "clock" | "seed">>;
 
-/** What the scenarios are played on: a kind of storage, and what can be known about it beside its contract. */
+/** A kind of storage to play scenarios on, and what can be read of it beside its contract. */
 export interface Ground {
   readonly name: "sqlite" | "postgres";
   /** A storage of its own, as a process of the harness uses it. */

@@ -21,7 +21,7 @@ export function crashingPool(database: string, point: CrashPoint): pg.Pool {
     left -= 1;
     if (left !== 0) return;
     process.kill(process.pid, point.signal);
-    // Nothing of this process runs before the signal has come.
+    // No code of this process runs until the signal has come.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
   };
   class CrashingClient extends pg.Client {

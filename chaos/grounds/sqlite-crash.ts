@@ -44,7 +44,7 @@ class Trigger {
   run<T>(sql: string, step: () => T): T {
     const { at } = this.#point;
     if (sql === "BEGIN IMMEDIATE") {
-      // What was looked at before, without a lock, and is about to be written.
+      // Rows that were read before, without a lock, and are about to be written.
       if (at === "begin" && this.#marked) this.#strike();
       this.#marked = false;
       return step();
@@ -65,7 +65,7 @@ class Trigger {
     this.#left -= 1;
     if (this.#left !== 0) return;
     process.kill(process.pid, this.#point.signal);
-    // Nothing of this process runs before the signal has come.
+    // No code of this process runs until the signal has come.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
   }
 }

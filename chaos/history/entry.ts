@@ -26,7 +26,7 @@ export interface SettledJob {
   readonly job: string;
   readonly token: number;
   readonly to: string;
-  /** Its start was taken back, for the handler was never called. */
+  /** Its start was taken back, because the handler was not called. */
   readonly unstarted: boolean;
 }
 
@@ -84,7 +84,7 @@ export type Body =
 export type FaultKind = "spawn" | "kill" | "stop" | "cont" | "term";
 
 /**
- * What a process says about itself.
+ * The state of a process, as it records it.
  *
  * - `ready`: it works from now on; `text` is the id of its worker, `value` its concurrency.
  * - `paused`: its event loop stood still for `value` ms, and runs again now.

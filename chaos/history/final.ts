@@ -6,7 +6,7 @@ export interface Final {
   readonly jobs: readonly JobRecord[];
   /** Attempts that failed, by job. */
   readonly attempts: ReadonlyMap<string, readonly AttemptRecord[]>;
-  /** What the storage says: how many jobs of each queue are in each state. */
+  /** What the storage answers: how many jobs of each queue are in each state. */
   readonly counts: ReadonlyMap<string, Readonly<Record<JobState, number>>>;
   /** The same, counted in the table. */
   readonly rows: ReadonlyMap<string, Readonly<Partial<Record<JobState, number>>>>;

@@ -14,12 +14,12 @@ export class Recorder {
     this.#file = openSync(join(folder, `${p}.jsonl`), "a");
   }
 
-  /** `at`: when it was, if that is known better than by the time of writing. */
+  /** `at`: when it happened, if that is known better than by the time of writing. */
   write(body: Body, at: number = hr()): void {
     writeSync(this.#file, `${JSON.stringify({ p: this.p, seq: this.#seq++, hr: at, ...body })}\n`);
   }
 
-  /** A number that ties what was asked to what was answered. */
+  /** A number that connects a request with its answer. */
   call(): number {
     return this.#calls++;
   }

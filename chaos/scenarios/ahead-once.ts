@@ -15,7 +15,7 @@ const LEASE_MS = 2_000;
 const EVERY_MS = 1_500;
 
 /**
- * Again and again a process whose clock is two days ahead adds a few jobs and ends, beside workers and producers whose clocks are
+ * Again and again a process whose clock is two days fast adds a few jobs and ends, beside workers and producers whose clocks are
  * right, under one limit; some jobs hold their lease over several heartbeats. No window is over as called, the allowance is used, no lease
  * is lost, and neither a delay nor an instant that was given by a right clock ends early.
  */
@@ -35,7 +35,7 @@ export async function aheadOnce(world: World): Promise<Outcome> {
   await addJobs(world, QUEUE, (forMs / WINDOW_MS) * MAX, { do: "nothing" });
   for (let i = 0; i < 3; i++) fleet.start({ ...order, seed: world.seed() });
   const producer = { role: "producer", queue: QUEUE, maxAttempts: 20, work: [{ do: "nothing" }] } as const;
-  // They come before the others: what keeps them from starting is their delay.
+  // They come before the others: only their delay keeps them from starting.
   const delayed = { ...producer, delayed: 0.8, given: 0.5, priority: 1, perSecond: 5 };
   fleet.start({ ...delayed, seed: world.seed(), forMs: forMs - EVERY_MS });
   let set = 0;

@@ -18,7 +18,7 @@ export async function backlog(world: World): Promise<Outcome> {
     Array.from({ length: BULK }, () => ({ type: "work", data: { do: "sleep", ms: 20 } as const, options: { delay } }));
   for (let n = 0; n < waiting; n += BULK) await queue.addBulk(entries(n % (BULK * 10) === 0 ? 3_600_000 : 0));
   world.say(`${waiting} jobs wait`);
-  // Filling the queue kept the conductor busy, not the machine: the watch has to see that before it is set back.
+  // Filling the queue kept the conductor busy, not the machine: the watch has to record that before it is reset.
   await wait(100);
   world.stallMs = 0;
   const adds: number[] = [];
@@ -44,7 +44,7 @@ export async function backlog(world: World): Promise<Outcome> {
   return world.outcome("T37", history, verdicts);
 }
 
-/** But for the first of each process: that one waits for a connection, and nothing has been planned on it. */
+/** Except for the first claim of each process, which waits for a connection whose plans are not made yet. */
 function claimTimes(history: Digest): number[] {
   const first = new Map<string, number>();
   for (const { p, from } of history.claims) first.set(p, Math.min(from, first.get(p) ?? from));

@@ -55,7 +55,7 @@ export async function fakedClocks(world: World): Promise<Outcome> {
   const set = () => writeFileSync(file, `${world.chance.integer(-30, 30)}s`.replace(/^(?!-)/, "+"));
   set();
   const stepping = setInterval(set, 1_000);
-  // What is written down is written down by the monotonic clock: it stays as it is.
+  // Histories are stamped by the monotonic clock, which is never faked.
   const own = { LD_PRELOAD: library, FAKETIME_DONT_FAKE_MONOTONIC: "1", DONT_FAKE_MONOTONIC: "1" };
   const faked: Readonly<Record<WrongClock, Readonly<Record<string, string>>>> = {
     behind: { FAKETIME: "-1h" },
@@ -127,7 +127,7 @@ async function play(world: World, start: Start, { calledMs }: { readonly calledM
   return world.outcome("T38", history, verdicts);
 }
 
-/** All that happened before the first of them was killed: then there was always more to do. */
+/** Everything before the first of them was killed: until then there was always more to do. */
 function before(history: Digest, workers: readonly Member[]): Digest {
   const first = history.faults.find(({ kind, target }) => kind === "kill" && workers.some(({ p }) => p === target));
   return Object.assign(Object.create(history) as Digest, {
@@ -181,7 +181,7 @@ async function busyIn(members: readonly Member[], forMs: number): Promise<Verdic
   return found.verdict;
 }
 
-/** What the system says that it has used; a hundred times a second is how often it looks. */
+/** The CPU time that the system reports, in steps of a hundredth of a second. */
 function processorMs({ child }: Member): number {
   const stat = readFileSync(`/proc/${child.pid}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");

@@ -28,7 +28,7 @@ const SIDES = ["before-commit", "after-commit"] as const;
 
 /**
  * Processes that kill themselves right before or right after a commit, at each of the steps that write: the work of the
- * others goes on, what was acknowledged is there, what was not is there as a whole or not at all.
+ * other processes goes on, acknowledged jobs are there, and others are there all or none.
  */
 export async function crashPoints(world: World): Promise<Outcome> {
   const { fleet } = world;
@@ -47,7 +47,7 @@ export async function crashPoints(world: World): Promise<Outcome> {
     role: "producer",
     seed: world.seed(),
     queue: "points",
-    // The process that is to crash adds until then.
+    // The process that is to crash adds jobs until then.
     forMs: crash !== undefined ? PATIENCE_MS : by === "worker" ? 1_000 : 400,
     perSecond: by === "bulk" ? 2_500 : 120,
     maxAttempts: 100,
@@ -61,7 +61,7 @@ export async function crashPoints(world: World): Promise<Outcome> {
   for (let round = 0; round < world.scale; round++) {
     for (const { step, by } of POINTS) {
       const members = SIDES.map((at) => {
-        // What comes seldom is not waited for again.
+        // Points that are reached seldom are not waited for again.
         const nth = world.chance.integer(1, step === "sweep" || step === "heartbeat" || by === "bulk" ? 1 : 3);
         const crash: CrashPoint = { step, at, nth, signal: "SIGKILL" };
         return { at, member: fleet.start(by === "worker" ? worker(crash) : producer(by, crash)) };

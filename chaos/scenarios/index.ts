@@ -63,7 +63,7 @@ const STAGES: readonly (readonly ScenarioName[])[] = [
   ["backlog"],
 ];
 
-/** What can only happen to a server, to the way there, and to computers that are not its own. */
+/** Faults of a server, of the connections to it, and of computers that are not its own. */
 const OUTAGES: readonly (readonly ScenarioName[])[] = [
   ["restarts"],
   ["resets", "half-open"],

@@ -13,7 +13,7 @@ const BYTES = 500_000;
 const CONCURRENCY = 60;
 
 /**
- * Large jobs behind a way that carries little, now more and now less: a backlog of them is there when workers come that could run
+ * Large jobs over a slow connection whose bandwidth changes: a backlog of them waits when workers start that could run
  * all of it at once. It runs, little by little, and nothing is lost.
  */
 export async function largeJobs(world: World): Promise<Outcome> {
@@ -42,7 +42,7 @@ export async function largeJobs(world: World): Promise<Outcome> {
   return world.outcome("T15", history, [...usual(history, final, { drained, outages: true }), ran(history, drained)]);
 }
 
-/** All of them came to an end. */
+/** All jobs have ended. */
 function ran({ claims }: Digest, drained: boolean): Verdict {
   const found = new Finding("large jobs", "claims");
   found.n = claims.length;

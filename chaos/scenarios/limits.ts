@@ -70,7 +70,7 @@ export async function limits(world: World): Promise<Outcome> {
   while (left() > 0) {
     await wait(chance.integer(600, 1_400));
     const victim = chance.pick([...fleet.live("worker"), ...fleet.live("caller")]);
-    // One that holds a lease keeps what it started; another takes its place.
+    // A worker that holds a lease keeps what it started; another takes its place.
     if (victim === undefined || left() < 1_000) continue;
     fleet.kill(victim);
     fleet.start(victim.order.role === "worker" ? worker() : caller(left()));
@@ -143,7 +143,7 @@ export async function addJobs(
 const ALONE_MAX = 5;
 const ALONE_WINDOW_MS = 200;
 
-/** Fills a limit, lets it run dry, adds one: it starts within a window and a moment. Round after round, never stuck. */
+/** Fills a limit, lets it run dry, adds one job: it starts within a window and a moment. This is repeated round after round. */
 export async function limiterLiveness(world: World): Promise<Outcome> {
   const { fleet, chance } = world;
   const name = "alone";

@@ -14,7 +14,7 @@ const PROBES = 9;
 const WITHIN = 2;
 /**
  * So long it may take until one is seen that costs no more: now and then a claim looks through all again, and where the workers
- * have nothing to do just then it is each of ours, for they are undone.
+ * have nothing to do just then every claim of the conductor does so, since it is rolled back.
  */
 const SEEN_MS = 20_000;
 /** So long after the snapshot has ended it may take until claims cost what they did. */
@@ -45,7 +45,7 @@ export async function oldSnapshot(world: World): Promise<Outcome> {
   const prober = await connected(database);
   const holder = await connected(database);
   try {
-    // So many wait all the time: every claim finds what it asks for.
+    // So many jobs wait all the time that every claim finds as many as it asks for.
     for (let i = 0; i < 4; i++) await add();
     const fresh = await costOf(prober);
     const order = { role: "worker", queue: QUEUE, leaseMs: 5_000, concurrency: 20, graceMs: 1_000 } as const;
@@ -109,7 +109,7 @@ function bounded({ calm, held, after }: Readonly<Record<"calm" | "held" | "after
   return found.verdict;
 }
 
-/** The median of some claims that are undone again. Others work meanwhile. */
+/** The median of some claims that are rolled back. Workers go on meanwhile. */
 async function costOf(client: pg.Client): Promise<Cost> {
   const request = { claim: 1, queue: QUEUE, worker: "probe", max: 10, types: null, lease_ms: 1_000, limits: [] };
   const costs: Cost[] = [];

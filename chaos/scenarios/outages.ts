@@ -60,7 +60,7 @@ export async function resets(world: World): Promise<Outcome> {
   return finish(world, "resets", "T12", () => [], proxy);
 }
 
-/** A way that takes long, now more and now less, and lets little through. */
+/** A connection of a high and changing latency, and of a low bandwidth. */
 export async function slowStorage(world: World): Promise<Outcome> {
   const { chance } = world;
   const proxy = await Proxy.open(world.server!.port, () => chance.next());
@@ -71,7 +71,7 @@ export async function slowStorage(world: World): Promise<Outcome> {
   return finish(world, "slow", "T15", (history) => [noLeaseLost(history)], proxy);
 }
 
-/** The connection that workers listen on is there and says nothing any more: whatever is added starts all the same. */
+/** The connection that workers listen on is open and silent: jobs that are added start all the same. */
 export async function halfOpen(world: World): Promise<Outcome> {
   const proxy = await Proxy.open(world.server!.port);
   staff(world, "half-open", throughProxy(world, proxy), { perSecond: 2 });

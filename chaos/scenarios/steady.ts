@@ -11,7 +11,7 @@ const WORKERS = 5;
 /** A quarter of an hour, where there is time. */
 const LONG_MS = 900_000;
 const SHORT_MS = 13_000;
-/** Where a call comes later after its grant, more of the allowance is given up for being sure. */
+/** Where a call comes later after its grant, a larger part of the allowance is unused for safety. */
 const LEAST_USE = { sqlite: 0.99, postgres: 0.985 } as const;
 
 /**

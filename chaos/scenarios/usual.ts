@@ -10,11 +10,11 @@ import type { Digest } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 
 interface Circumstances {
-  /** It waited until nothing was left to do, so nothing may be left. */
+  /** The scenario waited until all jobs had ended, so none may be left. */
   readonly drained: boolean;
-  /** The storage was not to be reached at times. */
+  /** The storage was unreachable at times. */
   readonly outages?: boolean | undefined;
-  /** Others kept the processors busy. */
+  /** Other processes kept the processors busy. */
   readonly busy?: boolean | undefined;
 }
 
