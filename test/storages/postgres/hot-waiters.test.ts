@@ -10,6 +10,8 @@ const WAITING = 5_000;
 const PER_SECOND = 5;
 const EACH = 3;
 const FOR_MS = 5_000;
+/** However busy the machine is, so many jobs have started when the counts are read. */
+const STARTS = 60;
 /** The functions that a worker and its storage call when they begin and when they end, beside claims. */
 const COMING_AND_GOING = 8;
 
@@ -68,7 +70,7 @@ test("thousands of jobs behind a full limit cause hardly more calls to the serve
   );
   const adding = new PostgresStorage(url);
   let added = 0;
-  while (systemClock.now() - began < FOR_MS) {
+  while (systemClock.now() - began < FOR_MS || starts < STARTS) {
     // Jobs are added all the time: no worker need look because of them.
     for (const name of Object.keys(QUEUES)) {
       await new Queue(name, { storage: adding }).add("call", {});
@@ -80,7 +82,6 @@ test("thousands of jobs behind a full limit cause hardly more calls to the serve
   const seconds = Math.ceil((systemClock.now() - began) / 1_000);
   await Promise.all([adding, ...staff.map(({ storage }) => storage)].map((storage) => storage.close()));
 
-  expect(starts).toBeGreaterThan((Object.keys(QUEUES).length * PER_SECOND * seconds) / 2);
   const { calls, rows } = await counts(url);
   const since = (name: string) => (calls.get(name) ?? 0) - (before.calls.get(name) ?? 0);
   const asked = (name: string) => since(calledName(name));
