@@ -147,6 +147,16 @@ export const othersWait: Cases = {
     await endsTheWait(s, 200);
   },
 
+  "a release where slots are free ends the wait of others that spacing refused": async (s) => {
+    await define(s, rule("k", { concurrency: 5, everyMs: 1_000 }));
+    for (const type of ["a", "b"]) await s.addMany(5, { type });
+    const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+    equal((await claimed(s, { types: ["b"] })).jobs.length, 0, "how many start just after another one");
+    await s.settle(completed(jobs[0]!));
+    await s.clock.advance(1_000);
+    equal((await claimed(s, { types: ["a"], max: 1 })).othersWaitMs, 0, "for how long others wait");
+  },
+
   "a release where nothing waits any more ends the wait of others for slots of a group": async (s) => {
     const job = await full(s, { byGroup: true });
     const [id] = await s.addMany(1, { type: "other", group: "g" });

@@ -9,6 +9,8 @@ import type { MemoryLimitState } from "./limit-state.ts";
 /** A limit state before the step returned anything of it. */
 interface Before extends Availability {
   readonly rule: LimitRule;
+  /** Was a slot free? What was refused waits for none then. */
+  readonly hasSlot: boolean;
 }
 
 /** The limits that a step returned something of. Only what is still available when the step is over counts: the step may charge it again. */
@@ -26,7 +28,9 @@ export class Freed {
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
     if (!limitState.awaited || this.#before.has(limitState)) return;
-    this.#before.set(limitState, { rule, ...availabilityOf(limitState, rule, time) });
+    const { quota, slots } = new MemoryKey(limitState, rule, limitState.group, time);
+    const hasSlot = quota.concurrency === null || slots.slots + 1 <= quota.concurrency;
+    this.#before.set(limitState, { rule, hasSlot, ...availabilityOf(limitState, rule, time) });
   }
 
   /** Waiters of this rate are notified when the step is over. */
@@ -56,7 +60,7 @@ export class Freed {
       if (wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time))) {
         wakes = true;
         limitState.wokeUp();
-      } else if (before.wait === 0) limitState.starved = undefined;
+      } else if (before.hasSlot) limitState.starved = undefined;
     }
     this.#before.clear();
     return wakes;
