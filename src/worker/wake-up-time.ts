@@ -4,12 +4,14 @@ import type { Claim, Lease } from "../storage/job-storage.ts";
 const FIRST_BACKOFF_MS = 25;
 /** … up to this: with the sweeps, that is one call a second. */
 const LONGEST_BACKOFF_MS = 1_250;
+/** … and while others wait beside it, up to this: a worker that misses releases would hardly have a turn. */
+const LONGEST_AMONG_OTHERS_MS = 125;
 /** When others have waited for so long for slots that a worker has, it leaves them those that it releases next. */
 const TURN_MS = 250;
 /** It leaves them for so long. All that wait are woken up by the release; one that has started something just now claims as late, too. */
 const HAND_OVER_MS = 20;
-/** One that has started nothing for so long claims at once. In between it claims the sooner the longer it has waited. */
-const LONG_WAIT_MS = 5_000;
+/** One that has started nothing for so long claims in half of that time; of any two, the one that has waited longer is first. */
+const HALVED_MS = 1_000;
 /** A worker that waits for a release claims again after this, in case no wake-up ever comes. */
 const RELEASE_POLL_MS = 30_000;
 
@@ -105,8 +107,8 @@ export class WakeUpTime {
   mayClaim(now: number): boolean {
     if (this.#yields) {
       this.#yields = false;
-      const waited = Math.min(1, (now - this.#servedAt) / LONG_WAIT_MS);
-      this.#leftUntil = Math.max(this.#leftUntil, now + HAND_OVER_MS * (1 - waited));
+      const delay = HAND_OVER_MS / (1 + (now - this.#servedAt) / HALVED_MS);
+      this.#leftUntil = Math.max(this.#leftUntil, now + delay);
     }
     const wokenAt = this.#woken ? this.#claimedByWakeUpAt + this.#backoffMs : Number.POSITIVE_INFINITY;
     const waitsUntil = Math.max(this.#leftUntil, this.#lingerUntil ?? 0, Math.min(this.#blockedUntil, wokenAt));
@@ -156,7 +158,10 @@ export class WakeUpTime {
     if (this.#awaitsRelease && lingers) this.#nextAt = now;
     this.#blockedUntil = blocked ? this.#nextAt : 0;
     if (jobs.length > 0) this.#backoffMs = 0;
-    else if (this.#byWakeUp) this.#backoffMs = Math.min(LONGEST_BACKOFF_MS, 2 * this.#backoffMs || FIRST_BACKOFF_MS);
+    else if (this.#byWakeUp) {
+      const longest = othersWaitMs > 0 ? LONGEST_AMONG_OTHERS_MS : LONGEST_BACKOFF_MS;
+      this.#backoffMs = Math.min(longest, 2 * this.#backoffMs || FIRST_BACKOFF_MS);
+    }
     this.#byWakeUp = false;
   }
 }

@@ -10,15 +10,21 @@ const FOR_MS = 10_000;
 type Counts = Record<string, number>;
 
 /** Workers, one for each type, that together have more jobs than fit in the time; and calls outside of jobs, one after the other. */
-async function contend(house: House, slots: number, types: readonly string[], calls: boolean): Promise<Counts> {
+async function contend(
+  house: House,
+  slots: number,
+  types: readonly string[],
+  calls: boolean,
+  [jobMs, forMs]: readonly [jobMs: number, forMs: number] = [JOB_MS, FOR_MS],
+): Promise<Counts> {
   const { clock, storage, queue } = house;
   const counts: Counts = {};
   const pass = (who: string) => {
     counts[who] = (counts[who] ?? 0) + 1;
-    return new Promise<void>((done) => clock.after(JOB_MS, done));
+    return new Promise<void>((done) => clock.after(jobMs, done));
   };
   const limits = defineLimits({ gpu: { concurrency: slots, all: true } });
-  for (const type of types) await queue.addBulk(many((slots * FOR_MS) / JOB_MS + 200, type));
+  for (const type of types) await queue.addBulk(many((slots * forMs) / jobMs + 200, type));
   const workers = [];
   for (const type of types) {
     workers.push(work(house, { [type]: () => pass(type) }, { limits, concurrency: 10 }));
@@ -35,10 +41,10 @@ async function contend(house: House, slots: number, types: readonly string[], ca
     }
   };
   const calling = calls ? caller().catch(() => {}) : undefined;
-  await clock.advance(FOR_MS);
+  await clock.advance(forMs);
   end.abort();
   const stopped = Promise.all(workers.map(({ worker }) => worker.stop()));
-  await clock.advance(1_000);
+  await clock.advance(jobMs + 1_000);
   await Promise.all([stopped, calling]);
   expect(workers.flatMap(({ errors }) => errors)).toEqual([]);
   return counts;
@@ -135,6 +141,16 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(counts["a"]! + counts["b"]! + counts["c"]!).toBeGreaterThan(0.99 * all);
     },
   );
+
+  it.each([
+    ["10 ms", 10, 10_000],
+    ["a second", 1_000, 100_000],
+  ])("each of eight workers has its turns at one slot, with jobs of %s", async (_, jobMs, forMs) => {
+    const types = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    const counts = await contend(open(), 1, types, false, [jobMs, forMs]);
+    const share = forMs / jobMs / types.length;
+    for (const type of types) expect([type, (counts[type] ?? 0) > share / 2]).toEqual([type, true]);
+  });
 
   it.each([1, 3])(
     "calls outside of jobs get %i slots that a worker with a backlog would take again for ever",

@@ -45,6 +45,13 @@ describe("the wake-up time of a worker", () => {
     expect(eager).toEqual([0, 1, 26, 76, 176, 376, 776, 1_576, 2_826, 4_076, 5_326]);
   });
 
+  it("a worker that waits among others backs off for an eighth of a second at most, so that it is there at their turns", () => {
+    const wakeUpTime = new WakeUpTime(0);
+    const among = { ...blocked(null), othersWaitMs: 1 };
+    const at = claimsOf(wakeUpTime, among, 1_000, () => wakeUpTime.wakeUp());
+    expect(at).toEqual([0, 1, 26, 76, 176, 301, 426, 551, 676, 801, 926]);
+  });
+
   it("the back-off ends once a claim got something", () => {
     const wakeUpTime = new WakeUpTime(0);
     claimsOf(wakeUpTime, blocked(null), 3_000, () => wakeUpTime.wakeUp());
@@ -124,10 +131,10 @@ describe("the wake-up time of a worker", () => {
 
   it.each([
     [0, 20],
-    [1_250, 15],
-    [4_750, 1],
-    [5_000, 0],
-    [60_000, 0],
+    [1_000, 10],
+    [3_000, 5],
+    [9_000, 2],
+    [19_000, 1],
   ])(
     "of workers that wait for slots, one that started something %i ms ago claims %i ms after a wake-up",
     (ago, after) => {
