@@ -152,6 +152,29 @@ describe.each(HOUSES)("$name", ({ open }) => {
     for (const type of types) expect([type, (counts[type] ?? 0) > share / 2]).toEqual([type, true]);
   });
 
+  it("workers that share a slot and a window start what the window lets start, and none claims without end", async () => {
+    const house = open();
+    const { clock, queue } = house;
+    let starts = 0;
+    const pass = () => {
+      starts += 1;
+      return new Promise<void>((done) => clock.after(JOB_MS, done));
+    };
+    const limits = defineLimits({ gpu: { concurrency: 1, max: 50, per: 1_000, all: true } });
+    const workers = [];
+    for (let i = 0; i < 8; i++) {
+      await queue.addBulk(many(600, `t${i}`));
+      workers.push(work(house, { [`t${i}`]: pass }, { limits, concurrency: 5 }));
+      await clock.advance(7);
+    }
+    await clock.advance(FOR_MS);
+    const stopped = Promise.all(workers.map(({ worker }) => worker.stop()));
+    await clock.advance(1_000);
+    await stopped;
+    expect(workers.flatMap(({ errors }) => errors)).toEqual([]);
+    expect(starts).toBeGreaterThan(490);
+  });
+
   it.each([1, 3])(
     "calls outside of jobs get %i slots that a worker with a backlog would take again for ever",
     async (slots) => {

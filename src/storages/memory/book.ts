@@ -121,9 +121,9 @@ export class Book {
     this.deadlines.reorder();
   }
 
-  /** How long until `now()` is that instant. */
-  timeUntil(instant: number): number {
-    return Math.max(0, Math.ceil((instant - this.#origin) * PARTS) / PARTS - this.#clock.now());
+  /** How long until `now()` is so long after that instant. Not added to it: what is lost in a number of that size is a wait of 0. */
+  timeUntil(instant: number, ms: number): number {
+    return Math.max(0, Math.ceil((this.limitTime(instant) + ms) * PARTS) / PARTS - this.#clock.now());
   }
 
   /** Now, by the clock of the limits, not rounded. */

@@ -113,7 +113,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
       // Counted from now: what the step itself took has passed.
       return nextInMs === null || nextInMs === 0
         ? answer
-        : { ...answer, nextInMs: this.#book.timeUntil(now + nextInMs) };
+        : { ...answer, nextInMs: this.#book.timeUntil(now, nextInMs) };
     });
   }
 

@@ -3,6 +3,15 @@ import { blocked, change, count, countOf, define, rule, said, usedAndHeld, windo
 import { back, type Cases, completed, limit, retry } from "./scene.ts";
 
 export const underLimits: Cases = {
+  "a claim just before the instant at which a job fits names an instant that is still to come": async (s) => {
+    await define(s, rule("k", window(1, 100.000_05)));
+    await s.addMany(2);
+    await s.claimOne();
+    await s.clock.advance(100);
+    const { jobs, nextInMs } = await s.claim();
+    ok(jobs.length === 1 || nextInMs! > 0, `expected a job or an instant to come, got ${nextInMs}`);
+  },
+
   "under a window no more start than it allows, and the wake-up time is exact": async (s) => {
     await s.addMany(10);
     await define(s, rule("k", window(3, 1_000)));
