@@ -12,6 +12,8 @@ export interface Availability {
  * Does what a step returned wake up workers and permits that wait? Asked only of limit states that refused something since the latest
  * wake-up, as the states were before the step returned it and are after all of the step. What cannot start yet counts as well: a
  * worker that waits for a release has no wake-up time, and now there may be one.
+ *
+ * What the same step refuses after that waits for the next return: this wake-up may come before the answer to its claim.
  */
 export function wakesWaiters({ weight }: LimitRule, before: Availability, after: () => Availability): boolean {
   // Where one more fitted before, what was returned matters only to heavier starts. These have to look after every change.

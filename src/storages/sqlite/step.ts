@@ -11,6 +11,8 @@ export interface Released extends Availability {
   readonly grp: string;
   /** A refusal is written in its row. */
   readonly marked: boolean;
+  /** The step has refused something since. */
+  refused?: boolean;
 }
 
 // Whatever draws a number starts something: no start is decided before it, by any process.

@@ -309,6 +309,25 @@ export const wakeUps: Cases = {
     }
   },
 
+  "a claim that takes less than it gives back, and waits for the rest, is woken up by that": async (s) => {
+    for (const [heavy, light] of [
+      [2, 3],
+      [4, 1],
+    ] as const) {
+      await define(s, rule("k", { concurrency: 4 }, { weight: "n" }));
+      await s.add({ weights: { n: 3 } }, { weights: { n: heavy } }, { weights: { n: light } });
+      const first = await s.claimOne({ leaseMs: 600_000 });
+      await s.storage.report([{ ...lease(first), weights: { n: 5 } }]);
+      equal(await count(s), 0, "how many start beside the first");
+      const { jobs } = await s.claim({ leaseMs: 600_000, settle: [completed(first)] });
+      equal(jobs.length, 1, "how many start when it ends");
+      const end = () => s.settle(completed(jobs[0]!));
+      ok(await s.wakes(end, { mayStart: true, quietFirst: true }), "expected a wake-up: the end of the second");
+      await s.settle(completed(await s.claimOne()));
+      await s.storage.limits.remove("k");
+    }
+  },
+
   "a slot of a group that was refused to a permit wakes up subscribers when it is released": async (s) => {
     for (const by of [{ byGroup: true }, BY("tenant")]) {
       await define(s, rule("k", { concurrency: 1 }, by));

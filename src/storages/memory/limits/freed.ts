@@ -31,6 +31,8 @@ export class Freed {
     const { quota, slots } = new MemoryKey(limitState, rule, limitState.group, time);
     const hasSlot = quota.concurrency === null || slots.slots + 1 <= quota.concurrency;
     this.#before.set(limitState, { rule, hasSlot, ...availabilityOf(limitState, rule, time) });
+    // Until the step is over: has it refused anything after that?
+    limitState.awaited = false;
   }
 
   /** Waiters of this rate are notified when the step is over. */
@@ -55,11 +57,14 @@ export class Freed {
     let wakes = this.#ruleFreed;
     this.#ruleFreed = false;
     for (const [limitState, before] of this.#before) {
+      const refused = limitState.awaited;
+      limitState.awaited = true;
       if (wakes && limitState.starved === undefined) continue;
       const rule = inForce(limitState.name) ?? before.rule;
       if (wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time))) {
         wakes = true;
         limitState.wokeUp();
+        limitState.awaited = refused;
       } else if (before.hasSlot) limitState.starved = undefined;
     }
     this.#before.clear();

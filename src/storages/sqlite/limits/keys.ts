@@ -113,6 +113,8 @@ export class SqliteKey implements LimitKey, InspectedKey {
 
   /** Its next release wakes up what waits; and it is known who waits. */
   mark(): void {
+    const released = this.#refused ? this.#step.released.get(this.limitState.row?.id ?? 0) : undefined;
+    if (released !== undefined) released.refused = true;
     if (!this.isUnmarked) return;
     const starved = this.#starved;
     const awaited = this.#wakesByMark ? 1 : 0;

@@ -151,7 +151,7 @@ export function wakeReleased(step: Step): void {
     if (rule === undefined || (step.wakesAll && !released.marked)) continue;
     if (wakesWaiters(rule, released, () => availabilityOf(step, rule, id, released))) {
       step.wakesAll = true;
-      if (released.marked) step.sql(WOKEN).run(id);
+      if (released.marked) step.sql(released.refused === true ? UNSTARVED : WOKEN).run(id);
     } else if (released.marked && released.wait === 0) step.sql(UNSTARVED).run(id);
   }
 }
