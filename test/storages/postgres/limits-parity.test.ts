@@ -44,6 +44,13 @@ const change: fc.Arbitrary<LimitChange> = fc.oneof(
   fc.record({ reset: fc.constant(true as const), group }),
 );
 
+/** A change gives a limit a window only together with its length, and none where slots are weighed. */
+function isPossible([of, how]: readonly [string, LimitChange]): boolean {
+  const { quota, weight } = RULES.find((one) => one.name === of)!;
+  if (!("quota" in how) || how.quota.max === undefined || quota.max !== null) return true;
+  return how.quota.windowMs !== undefined && weight === null;
+}
+
 const MISSING = "missing";
 
 /** One storage, and the tokens that it returned, the latest first. */
@@ -107,7 +114,10 @@ const deeds = fc.oneof(
   { weight: 6, arbitrary: deed("take", asked, (player, said) => player.take(said)) },
   { weight: 4, arbitrary: deed("give", fc.tuple(place, given), (p, [at, how]) => p.limits.give(p.permit(at), how)) },
   deed("renew", fc.tuple(fc.uniqueArray(place), span), (player, [places, ttl]) => player.renew(places, ttl)),
-  { weight: 2, arbitrary: deed("change", fc.tuple(name, change), (p, [of, how]) => p.limits.change(of, how)) },
+  {
+    weight: 2,
+    arbitrary: deed("change", fc.tuple(name, change).filter(isPossible), (p, [of, how]) => p.limits.change(of, how)),
+  },
   deed("define", declared, ({ limits }, { max, byGroup }) =>
     limits.define([rule("window", { max, windowMs: 1_000 }, { byGroup })]),
   ),
