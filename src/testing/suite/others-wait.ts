@@ -137,6 +137,18 @@ export const othersWait: Cases = {
     await endsTheWait(s);
   },
 
+  "a claim that gives back a slot where others are free says that nothing waits for it": async (s) => {
+    await define(s, rule("k", { concurrency: 5 }));
+    await s.addMany(5, { type: "a" });
+    await change(s, "k", { holdMs: 100, group: null });
+    equal((await take(s, "k")).granted, false, "a permit of a limit that is held is granted");
+    await s.clock.advance(200);
+    const { jobs } = await claimed(s, { types: ["a"], max: 1 });
+    const next = await goesOn(s, jobs[0]!);
+    equal([next.jobs.length, next.othersWaitMs], [1, 0], "how many start, and for how long others wait");
+    equal((await goesOn(s, next.jobs[0]!)).othersWaitMs, 0, "for how long they wait at the next claim");
+  },
+
   "a release where slots are free ends the wait of others that a window refused": async (s) => {
     await define(s, rule("k", { concurrency: 5, ...window(1, 100) }));
     for (const type of ["a", "b"]) await s.addMany(5, { type });

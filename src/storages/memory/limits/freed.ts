@@ -1,6 +1,6 @@
 import type { RateState } from "../../../limits/rate-state.ts";
 import { type LimitRule, ONE } from "../../../limits/rule.ts";
-import { type Availability, wakesWaiters } from "../../../limits/wakes-waiters.ts";
+import { type Availability, fittedBefore, wakesWaiters } from "../../../limits/wakes-waiters.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import { availableOf, decideFor } from "../../../storage/inspected-key.ts";
 import { MemoryKey } from "./key.ts";
@@ -9,8 +9,6 @@ import type { MemoryLimitState } from "./limit-state.ts";
 /** A limit state before the step returned anything of it. */
 interface Before extends Availability {
   readonly rule: LimitRule;
-  /** Was a slot free? What was refused waits for none then. */
-  readonly hasSlot: boolean;
 }
 
 /** The limits that a step returned something of. Only what is still available when the step is over counts: the step may charge it again. */
@@ -28,9 +26,10 @@ export class Freed {
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
     if (!limitState.awaited || this.#before.has(limitState)) return;
+    this.#before.set(limitState, { rule, ...availabilityOf(limitState, rule, time) });
     const { quota, slots } = new MemoryKey(limitState, rule, limitState.group, time);
     const hasSlot = quota.concurrency === null || slots.slots + 1 <= quota.concurrency;
-    this.#before.set(limitState, { rule, hasSlot, ...availabilityOf(limitState, rule, time) });
+    if (fittedBefore(rule, { wait: hasSlot ? 0 : WHEN_RELEASED })) limitState.starved = undefined;
     // Until the step is over: has it refused anything after that?
     limitState.awaited = false;
   }
@@ -65,7 +64,7 @@ export class Freed {
         wakes = true;
         limitState.wokeUp();
         limitState.awaited = refused;
-      } else if (before.hasSlot) limitState.starved = undefined;
+      }
     }
     this.#before.clear();
     return wakes;

@@ -104,9 +104,11 @@ BEGIN
     concat('[', string_agg(concat('[', l.id, ',' || l.place, ']'), ','), ']') AS taken, max(l.latest) AS latest,
     min(l.max - l.used) AS unused, min(l.concurrency - l.held) AS slots, bool_and(l.plain) AS plain,
     bool_or(l.place = l.entry) AS shares, min(l.window_ms) AS shortest, bool_or(now - l.seen_at > l.window_ms) AS stale,
-    max(CASE WHEN l.starved_by <> q.claimant THEN greatest(1, now - l.starved_since) END) AS others
+    max(CASE WHEN l.starved_by <> q.claimant AND l.fitted IS NOT TRUE THEN greatest(1, now - l.starved_since) END) AS others,
+    array_agg(l.id) FILTER (WHERE l.starved_by IS NOT NULL AND l.fitted) AS unstarved
   INTO states FROM (
     SELECT l.id, l.used, l.held, l.seen_at, l.entry, l.starved_by, l.starved_since, r.max, r.window_ms, r.concurrency, greatest(l.newest, l.latest_at) AS latest,
+      moved > 0 AND l.held + 1 <= r.concurrency AS fitted,
       CASE WHEN q.grant_ttl IS NULL AND (greatest(now, l.newest) = l.entry_since
           OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms)) THEN l.entry
         WHEN l.window_ms IS NOT NULL OR l.longest > 0 THEN nextval('{schema}.starts_seq_seq') END AS place,
@@ -176,6 +178,10 @@ BEGIN
       entry_since = CASE WHEN t.place = l.entry OR q.grant_ttl IS NOT NULL THEN l.entry_since ELSE now END,
       held = CASE WHEN l.id = ANY (states.holding) THEN l.held - moved + started.count ELSE l.held END
     FROM unnest(states.ids, states.places) AS t (id, place) WHERE l.id = t.id;
+    -- Of these a slot was free before (fittedBefore in limits/wakes-waiters.ts).
+    IF states.unstarved IS NOT NULL THEN
+      PERFORM {schema}.end_starving(l) FROM unnest(states.unstarved) AS l;
+    END IF;
     IF moved > 0 THEN
       UPDATE {schema}.holds h SET token = -first, slots = started.count, n = started.count, at = now WHERE h.token = blocks[1];
     ELSIF states.holding IS NOT NULL THEN

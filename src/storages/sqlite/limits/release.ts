@@ -1,7 +1,7 @@
 import { countFailure, countSuccess, type SlotsInUse } from "../../../limits/key-state.ts";
 import { concurrencyWait, type LimitRule, ONE, quotaOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
-import { type Availability, wakesWaiters } from "../../../limits/wakes-waiters.ts";
+import { type Availability, fittedBefore, wakesWaiters } from "../../../limits/wakes-waiters.ts";
 import { decideFor } from "../../../storage/inspected-key.ts";
 import type { Released, Step } from "../step.ts";
 import { isAnyAwaited, openGates } from "./gates.ts";
@@ -80,8 +80,13 @@ function noteSlots(step: Step): void {
     const inUse = slotsInUse(step, id, null);
     const rule = step.rules.byName.get(name)!;
     const wait = waitFor(step, rule, null, inUse, null);
-    step.released.set(id, { name, grp: "", marked: true, wait, available: 0, used: inUse.slots });
+    note(step, rule, id, { name, grp: "", marked: true, wait, available: 0, used: inUse.slots });
   }
+}
+
+function note(step: Step, rule: LimitRule, id: number, released: Released): void {
+  step.released.set(id, released);
+  if (released.marked && fittedBefore(rule, released)) step.sql(UNSTARVED).run(id);
 }
 
 /** How long one more waits for a slot. */
@@ -103,7 +108,7 @@ export function release(step: Step, ended: readonly SlotsRow[]): void {
     for (const state of states) {
       const { id, grp, awaited, starved_by: starvedBy } = state;
       const waits = mayOpen(step, rule, grp) || awaited === 1 || starvedBy !== null;
-      if (waits && !step.released.has(id)) step.released.set(id, before(step, rule, state, own.get(id)!));
+      if (waits && !step.released.has(id)) note(step, rule, id, before(step, rule, state, own.get(id)!));
     }
   }
 }
@@ -152,7 +157,7 @@ export function wakeReleased(step: Step): void {
     if (wakesWaiters(rule, released, () => availabilityOf(step, rule, id, released))) {
       step.wakesAll = true;
       if (released.marked) step.sql(released.refused === true ? UNSTARVED : WOKEN).run(id);
-    } else if (released.marked && released.wait === 0) step.sql(UNSTARVED).run(id);
+    }
   }
 }
 
