@@ -230,7 +230,7 @@ export interface Claim {
   readonly more: boolean;
   /** The wake-up time, if no notification comes before: a job comes due, or a limit is available. null: none. */
   readonly nextInMs: number | null;
-  /** The limit that blocks a due job, if one does; of several, the one that is available first. */
+  /** The limit that blocks a due job, if one does; of several, the one that is available first, or with `more` any of them. */
   readonly blockedBy: string | null;
   /**
    * For so long others have waited for slots that the jobs of this claim take; if it starts none, for slots that it waits for as well.

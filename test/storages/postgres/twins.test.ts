@@ -64,12 +64,12 @@ const life = fc.record({
   steps: fc.array(step, { minLength: 5, maxLength: 30 }),
 });
 
-/** The answer of a claim without its tokens. */
+/** The answer of a claim without its tokens. A claim that leaves jobs which could start may name any limit that blocks one. */
 const answerOf = ({ jobs, more, nextInMs, blockedBy }: Claim) => ({
   jobs: jobs.map(({ id }) => id),
   more,
   nextInMs,
-  blockedBy,
+  blockedBy: more ? undefined : blockedBy,
 });
 
 function outcome({ id, token }: Lease, to: string, inMs: number): Outcome {
