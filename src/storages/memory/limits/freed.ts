@@ -30,7 +30,7 @@ export class Freed {
     const { quota, slots } = new MemoryKey(limitState, rule, limitState.group, time);
     const hasSlot = quota.concurrency === null || slots.slots + 1 <= quota.concurrency;
     if (fittedBefore(rule, { wait: hasSlot ? 0 : WHEN_RELEASED })) limitState.starved = undefined;
-    // Until the step is over: has it refused anything after that?
+    // From now on only what the step itself refuses counts, if it wakes up what waits.
     limitState.awaited = false;
   }
 
@@ -56,15 +56,12 @@ export class Freed {
     let wakes = this.#ruleFreed;
     this.#ruleFreed = false;
     for (const [limitState, before] of this.#before) {
-      const refused = limitState.awaited;
-      limitState.awaited = true;
-      if (wakes && limitState.starved === undefined) continue;
       const rule = inForce(limitState.name) ?? before.rule;
-      if (wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time))) {
+      const matters = !wakes || limitState.starved !== undefined;
+      if (matters && wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time))) {
         wakes = true;
-        limitState.wokeUp();
-        limitState.awaited = refused;
-      }
+        limitState.starved = undefined;
+      } else limitState.awaited = true;
     }
     this.#before.clear();
     return wakes;
