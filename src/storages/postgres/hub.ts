@@ -47,6 +47,8 @@ export class Hub implements StepObserver {
   readonly #closed = new AbortController();
   #lookedAt = 0;
   #stamp: string | undefined;
+  /** How many releases have woken up what waits for a limit, by the latest heartbeat. */
+  #releases: number | null = null;
   /** Jobs that are to be cancelled, by notifications that are not confirmed yet. */
   readonly #hinted = new Set<string>();
   #confirming = false;
@@ -198,13 +200,16 @@ export class Hub implements StepObserver {
       (heartbeat) => {
         if (listening !== this.#listening) return;
         const stamp = this.#stamp;
+        // The process that released may have been killed before it notified others, and none of them notifies of that again.
+        const released = this.#releases !== heartbeat.releases;
         this.#apply(heartbeat);
         this.#cancelCheck?.();
         if (!wasReceiving || this.#database.clock.now() - this.#lookedAt >= LOOK_MS) {
           this.#look(true);
           return;
         }
-        if (heartbeat.stamp !== stamp) this.#look(false);
+        if (released) this.#look(true);
+        else if (heartbeat.stamp !== stamp) this.#look(false);
         this.#check(RECEIVED_MS, () => {
           if (!listening.receiving) this.#look(true);
         });
@@ -222,8 +227,9 @@ export class Hub implements StepObserver {
     this.#cancelCheck = afterAnswers(this.#database.clock, ms, overdue);
   }
 
-  #apply({ event, stamp, stopping }: Heartbeat): void {
+  #apply({ event, stamp, releases, stopping }: Heartbeat): void {
     this.#stamp = stamp;
+    this.#releases = releases;
     if (this.#subscribers.hearEvents) {
       this.#events.begin(event ?? 0);
       this.#events.read();

@@ -15,6 +15,7 @@ const LONGEST_WAIT_MS = 60_000;
 export interface Heartbeat {
   readonly event: number | null;
   readonly stamp: string;
+  readonly releases: number | null;
   readonly stopping: readonly (readonly [string, string])[] | null;
 }
 

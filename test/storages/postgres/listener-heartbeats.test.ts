@@ -2,9 +2,13 @@ import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Proxy } from "../../../chaos/conductor/proxy.ts";
 import { FakeClock } from "../../../src/testing/fake-clock.ts";
-import { openListening, poolOf, until } from "./client-support.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { settle } from "../../../src/storages/postgres/jobs/settle.ts";
+import { anything } from "../jobs.ts";
+import { opened, openListening, poolOf, until } from "./client-support.ts";
 import { listener, sayingDatabase, stopping } from "./listeners.ts";
 import { once } from "./server.ts";
+import { newJob, rule } from "./support.ts";
 
 const A_JOB_MORE = "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))";
 const HEARTBEAT_WAITS = `SELECT 1 FROM pg_stat_activity
@@ -117,6 +121,27 @@ describe("a heartbeat of a listener, every five seconds", () => {
     await tick();
     await until(() => far.wakes.length > 0, "the wake-up of subscribers");
     expect(far.wakes).toEqual([false]);
+  });
+
+  it("a heartbeat makes up for the notification of a release by a process that was killed", async () => {
+    const { url, tick, answer, far } = await receiving();
+    const storage = new PostgresStorage(url);
+    onTestFinished(() => storage.close());
+    await storage.limits.define([rule("k", { concurrency: 1 })]);
+    await storage.add([newJob(), newJob()]);
+    const claim = () => storage.claim(anything({ max: 1 }));
+    const [job] = (await claim()).jobs;
+    expect((await claim()).blockedBy).toBe("k");
+    await allReceived({ url }, far.wakes);
+    await tick();
+    await answer();
+    await allReceived({ url }, far.wakes);
+    far.wakes.length = 0;
+    // It has no hub, so nothing is notified of what it does.
+    await settle(opened(url), [{ id: job!.id, token: job!.token, to: "completed", result: null }]);
+    await tick();
+    await until(() => far.wakes.length > 0, "the wake-up of subscribers");
+    expect(far.wakes).toEqual([true]);
   });
 
   it("a heartbeat names jobs to be cancelled, for its own process only", async () => {

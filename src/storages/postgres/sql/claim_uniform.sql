@@ -199,6 +199,7 @@ BEGIN
       FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (states.holding);
       IF freed IS NOT NULL THEN
         UPDATE {schema}.limits l SET awaited = false, starved_by = NULL, starved_since = NULL WHERE l.id = ANY (freed);
+        PERFORM nextval('{schema}.wake_ups');
         wake_all := true;
       END IF;
     END IF;

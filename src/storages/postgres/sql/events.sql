@@ -7,8 +7,8 @@
 --
 -- origin: the storage that listens. wants: does it want all events? ends: does it want to know which jobs ended? own_channel: the channel
 -- that no other storage listens to.
--- The answer: `event`: the newest event there is. `stamp`: changes whenever a job was added or started. `stopping`: active
--- jobs that are asked to stop, at least some of them.
+-- The answer: `event`: the newest event there is. `stamp`: changes whenever a job was added or started; `releases`: whenever a release woke
+-- up what waits for a limit. `stopping`: active jobs that are asked to stop, at least some of them.
 CREATE OR REPLACE FUNCTION {schema}.listener_heartbeat_{version}(origin text, wants boolean, ends boolean, own_channel text) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -24,6 +24,7 @@ BEGIN
     'event', (SELECT max(seq) FROM {schema}.events),
     'stamp', concat_ws('/', pg_sequence_last_value(pg_get_serial_sequence('{schema}.jobs', 'seq')::regclass),
       pg_sequence_last_value('{schema}.numbers'::regclass)),
+    'releases', pg_sequence_last_value('{schema}.wake_ups'::regclass),
     'stopping', (SELECT json_agg(json_build_array(s.queue, s.id)) FROM (
       SELECT j.queue, j.id FROM {schema}.jobs j WHERE j.state = 'active' AND j.cancel_requested LIMIT 100) AS s));
 END

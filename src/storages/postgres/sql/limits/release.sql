@@ -387,6 +387,7 @@ BEGIN
   END IF;
   FOREACH one IN ARRAY given LOOP
     IF one.id IS NULL THEN
+      PERFORM nextval('{schema}.wake_ups');
       RETURN true;
     END IF;
   END LOOP;
@@ -413,6 +414,9 @@ BEGIN
       wakes := wakes OR one.slots IS NOT NULL;
     END IF;
   END LOOP;
+  IF wakes THEN
+    PERFORM nextval('{schema}.wake_ups');
+  END IF;
   RETURN wakes;
 END
 $$;

@@ -140,6 +140,8 @@ ALTER TABLE {schema}.limits RENAME COLUMN told_until TO remaining_until;
 -- Something was refused since the latest wake-up: slots that are released wake up waiters (wakes_waiters). A permit, or of a limit for all a
 -- job: lanes that a limit by group refuses stand at its gates.
 ALTER TABLE {schema}.limits ADD COLUMN awaited boolean NOT NULL DEFAULT false;
+-- Counts the releases that wake up waiters: by it a listener finds out that it missed one.
+CREATE SEQUENCE {schema}.wake_ups;
 -- Who waits for its slots without having any, and since when (limits/starved.ts).
 ALTER TABLE {schema}.limits ADD COLUMN starved_by text, ADD COLUMN starved_since float8;
 
