@@ -104,7 +104,9 @@ export class PlannedClaims {
       // It came to nothing: another transaction has what could start.
       const inVain = trip > 1 && snapshot.busy && !snapshot.changed;
       if (next.isEmpty || done || inVain || isFull || trip >= MOST_TRIPS) {
-        const last = done ? after(proposal!, next) : next.plan;
+        const last = done
+          ? after(proposal!, next)
+          : next.plan && { ...next.plan, more: next.plan.more || next.started > 0 };
         const final = inVain ? last && { ...last, more: false } : last;
         const ahead = this.#ahead(answer, snapshot, request, final, next.limits, jobs.length);
         starves = jobs.length === 0;
