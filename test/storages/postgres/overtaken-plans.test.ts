@@ -30,6 +30,27 @@ function interrupted(pool: pg.Pool, word: string, interrupt: () => Promise<unkno
 describe("what a claim answers that other claims were faster than", () => {
   const open = emptyStorages();
 
+  test("a worker whose claim ended before its lane stood at the gate looks again, and is woken up by a release then", async () => {
+    const { storage, clock } = await open();
+    await storage.limits.define([rule("k", { concurrency: 2 }, { byGroup: true })]);
+    await storage.add([1, 2, 3].map(() => newJob({ group: "g" })));
+    await storage.add([newJob({ group: "g", queue: "r" })]);
+    // The claim after the next is planned from what this one sees: two slots.
+    expect(await storage.claim(anything({ max: 0 }))).toMatchObject({ more: true });
+    const { jobs } = await storage.claim(anything({ queue: "r" }));
+    expect(jobs).toHaveLength(1);
+    const answer = await storage.claim(anything({ max: 1 }));
+    expect(answer).toMatchObject({ jobs: [{}], more: false, nextInMs: 10, blockedBy: "k[g]" });
+    expect(await storage.claim(anything({ max: 1 }))).toMatchObject({ jobs: [], nextInMs: null, blockedBy: "k[g]" });
+    const woken: boolean[] = [];
+    onTestFinished(storage.subscribe({ queue: "q", wake: (mayStart) => woken.push(mayStart) }));
+    await clock.advance(10);
+    woken.length = 0;
+    await storage.settle(jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null })));
+    expect(woken).toContain(true);
+    expect((await storage.claim(anything())).jobs).toHaveLength(1);
+  });
+
   test("there is more if all plans of a claim were overtaken, and a job could start", async () => {
     const { storage: other, pool, clock } = await open();
     await other.limits.define([rule("k", { concurrency: 9 }, { weight: "n" })]);

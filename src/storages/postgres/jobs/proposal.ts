@@ -46,6 +46,8 @@ export interface Proposal {
   readonly unmarked: ReadonlySet<string>;
   /** The same, if the claim has started nothing. */
   readonly unserved: ReadonlySet<string>;
+  /** It blocks lanes, and a release wakes up nothing for them before that is done. */
+  readonly needsGates: boolean;
   /** For how long others have waited for slots that were refused. */
   readonly othersWaitMs: number;
   /** The instant that it was made for, by the clock of the storage. */
@@ -96,6 +98,7 @@ export function propose(
     limits,
     unmarked: keys.unmarked,
     unserved: keys.unserved,
+    needsGates: lanes.needsGates,
     othersWaitMs: keys.othersWaitMs,
     now: keys.now,
   };

@@ -3,7 +3,7 @@ import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, KeyCharge, LimitKey } from "../../../planner/claim-limits.ts";
 import type { Head, LaneSource, ReadyLane } from "../../../planner/plan-claim.ts";
 import { readKeys, readWeights } from "../../../storage/kept.ts";
-import type { SnapshotKeys } from "../limits/snapshot-keys.ts";
+import type { SnapshotKey, SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { HeadRow, LaneRow, Snapshot } from "./snapshot.ts";
 
 /**
@@ -70,6 +70,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   readonly entries: Entry[] = [];
   /** Lanes in which no job is left, as far as the snapshot tells. */
   readonly emptied = new Set<PlanLane>();
+  /** A release wakes up nothing for some of the blocked lanes before they stand at their gates. */
+  needsGates = false;
   /** How much data the head has that was asked for last. */
   bytes = 0;
   readonly #queue: string;
@@ -193,8 +195,9 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     }
   }
 
-  block(lane: PlanLane, _wait: Wait, _by: LimitKey): void {
+  block(lane: PlanLane, _wait: Wait, by: LimitKey): void {
     lane.ready = false;
+    this.needsGates ||= !(by as SnapshotKey).wakesByMark;
     this.entries.push({ lane, kind: BLOCK, ...headOf(lane), passes: this.#passes(lane) });
   }
 

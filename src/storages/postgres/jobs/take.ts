@@ -3,7 +3,6 @@ import { waitOfOthers } from "../../../limits/starved.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { Clock } from "../../../core/clock.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
-import type { ClaimLimits } from "../../../planner/claim-limits.ts";
 import type { ClaimPlan } from "../../../planner/plan-claim.ts";
 import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import { ruleOfClaim } from "../../../storage/stored-rules.ts";
@@ -108,7 +107,7 @@ export class PlannedClaims {
           ? after(proposal!, next)
           : next.plan && { ...next.plan, more: next.plan.more || next.started > 0 };
         const final = inVain ? last && { ...last, more: false } : last;
-        const ahead = this.#ahead(answer, snapshot, request, final, next.limits, jobs.length);
+        const ahead = this.#ahead(answer, snapshot, request, final, next, jobs.length);
         starves = jobs.length === 0;
         if (starves) othersWaitMs = Math.max(othersWaitMs, next.othersWaitMs);
         awaits = starves ? new Set([...next.unmarked, ...next.unserved]) : next.unmarked;
@@ -178,12 +177,12 @@ export class PlannedClaims {
     snapshot: Snapshot,
     request: ClaimRequest,
     plan: ClaimPlan | undefined,
-    limits: ClaimLimits,
+    { limits, needsGates }: Proposal,
     started: number,
   ): Ahead {
     if (plan === undefined) return LOOK_AGAIN;
     const { max, types } = request;
-    const ahead = wakeUp(snapshot, plan, limits, types, { started, max });
+    const ahead = wakeUp(snapshot, plan, limits, types, { started, max, needsGates });
     let { nextInMs } = ahead;
     if (ahead.more) return ahead;
     if (answer.lookIn !== null && answer.lookIn !== undefined) {

@@ -13,13 +13,13 @@ const LATER_MS = 100;
 /** So many scheduled jobs are in a snapshot at most. */
 const AHEAD = 64;
 
-/** What comes after a claim. */
+/** What comes after a claim. `needsGates`: lanes are to be blocked that do not stand at their gates yet: the next claim does it. */
 export function wakeUp(
   snapshot: Snapshot,
   plan: ClaimPlan,
   limits: ClaimLimits,
   asked: readonly string[] | null,
-  wanted: { readonly started: number; readonly max: number },
+  wanted: { readonly started: number; readonly max: number; readonly needsGates: boolean },
 ): WakeUp {
   const { now, busy, outside } = snapshot;
   const more = plan.more || (outside && wanted.started < wanted.max);
@@ -33,6 +33,6 @@ export function wakeUp(
   }
   // Those behind may come due for a type that no limit keeps back.
   const ahead = snapshot.due.length === AHEAD ? Math.max(0, snapshot.due.at(-1)![1] - now) : WHEN_RELEASED;
-  const soon = busy || outside ? (wanted.started > 0 ? SOON_MS : LATER_MS) : WHEN_RELEASED;
+  const soon = busy || outside || wanted.needsGates ? (wanted.started > 0 ? SOON_MS : LATER_MS) : WHEN_RELEASED;
   return wakeUpOf({ ...plan, more }, limits, waiting, Math.min(ahead, soon));
 }

@@ -141,6 +141,11 @@ export class SnapshotKey implements LimitKey {
     return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
   }
 
+  /** Does a release of its slots wake up what waits, though no lane stands at its gate? */
+  get wakesByMark(): boolean {
+    return !this.rule.byGroup || this.#row?.[18] !== false;
+  }
+
   /** `freed`: as if all slots were released, and all starts had been called when they were granted, if the claim says such things. */
   #wait(charge: Charge, freed: boolean): Wait {
     const row = this.#row;
