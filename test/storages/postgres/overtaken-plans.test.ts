@@ -69,4 +69,21 @@ describe("what a claim answers that other claims were faster than", () => {
     expect(await storage.claim(anything())).toMatchObject({ jobs: [], more: true, nextInMs: 0 });
     expect(running).toEqual([]);
   });
+
+  test("a job of a higher priority is not passed, however many plans of a claim were overtaken", async () => {
+    const { storage: other, pool, clock } = await open();
+    await other.add([newJob({ group: "0" })]);
+    let calls = 0;
+    const storage = new PostgresStorage(
+      // Each time a job of a higher priority comes, but before the last call.
+      interrupted(pool, ".claim_2(", async () => {
+        calls += 1;
+        if (calls <= 4) await other.add([newJob({ id: `of priority ${calls}`, group: `${calls}`, priority: calls })]);
+      }),
+      { clock },
+    );
+    onTestFinished(() => storage.close());
+    expect((await storage.claim(anything({ max: 1 }))).jobs).toMatchObject([{ id: "of priority 4" }]);
+    expect(calls).toBe(5);
+  });
 });

@@ -13,7 +13,8 @@ export interface ProposalText {
   readonly types: readonly string[];
   readonly seen_types: readonly string[];
   readonly seen_counts: readonly number[];
-  readonly known?: readonly number[] | undefined;
+  readonly known?: readonly number[];
+  readonly is_late?: boolean;
   readonly front_lanes?: readonly number[];
   readonly front_skips?: readonly number[];
   readonly front_dues?: readonly number[];

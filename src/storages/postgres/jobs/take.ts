@@ -33,8 +33,8 @@ interface KnownSnapshot {
 const MOST_REACH = 4;
 /** So often a claim asks; then what it has is its answer, and another claim goes on. */
 const MOST_TRIPS = 5;
-/** From here on it is not asked any more whether lanes came that precede the plan: they come faster than plans are made. */
-const UNCHECKED_TRIP = 4;
+/** From here on only lanes of a higher priority that came meanwhile precede the plan: others come faster than plans are made. */
+const LATE_TRIP = 4;
 /** So many lanes of each type are asked for, at least; and where those were not enough. */
 const PAGE = 4;
 const LARGE_PAGE = 1_000;
@@ -160,12 +160,11 @@ export class PlannedClaims {
     const epoch = this.#rules.get(queue)?.epoch;
     const marks = awaits !== undefined && awaits.size > 0 && { awaits: [...awaits], starves };
     if (proposal === undefined) return { ...NOTHING, epoch, page, ...marks };
-    const { known, ...text } = proposal.text;
     return {
-      ...text,
+      ...proposal.text,
       epoch,
       page,
-      ...(trip < UNCHECKED_TRIP && { known }),
+      ...(trip >= LATE_TRIP && { is_late: true }),
       ...(grant && { number: grant[0] }),
       ...marks,
     };

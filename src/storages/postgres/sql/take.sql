@@ -73,7 +73,7 @@ BEGIN
 
   IF plan.epoch = epoch AND cardinality(plan.places) + cardinality(plan.emptied) > 0 AND NOT coalesce('' = ANY (paused), false)
     -- Nor has a job come that the plan did not know of, and has to start before others of the plan.
-    AND (plan.known IS NULL OR plan.front_lanes IS NULL OR NOT EXISTS (
+    AND (plan.known IS NULL OR plan.is_late OR plan.front_lanes IS NULL OR NOT EXISTS (
       SELECT FROM unnest(plan.front_lanes, plan.front_skips, plan.front_dues, plan.front_seqs) AS f (lane, skip, due_at, seq)
         JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
           ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
@@ -199,6 +199,7 @@ DECLARE
   n_priority float8[]; n_grp text[]; n_due float8[]; n_seq bigint[];
   -- Have lanes of the queue keys?
   keyed boolean;
+  is_late CONSTANT boolean := coalesce(plan.is_late, false);
   keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
@@ -267,7 +268,7 @@ BEGIN
         ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT coalesce(s.count, 1)) f
     WHERE f.id <> ALL (plan.known)
     ORDER BY f.priority DESC, f.turn, f.own, f.head_at, f.head_seq LIMIT 1;
-  IF keyed AND plan.known IS NOT NULL THEN
+  IF keyed AND plan.known IS NOT NULL AND NOT is_late THEN
     -- Lanes with keys that have their turns with lanes of the plan: of each type the one with the first job that the plan did not know of.
     SELECT array_agg(f.priority), array_agg(f.grp), array_agg(f.head_at), array_agg(f.head_seq) INTO n_priority, n_grp, n_due, n_seq
       FROM (SELECT DISTINCT p.priority, p.grp FROM unnest(l_priority, l_grp) AS p (priority, grp) WHERE p.grp IS NOT NULL) u
@@ -321,7 +322,7 @@ BEGIN
       again := true;
       CONTINUE;
     END IF;
-    IF unknown.id IS NOT NULL AND (l_priority[lane] < unknown.priority OR (l_priority[lane] = unknown.priority
+    IF unknown.id IS NOT NULL AND (l_priority[lane] < unknown.priority OR (l_priority[lane] = unknown.priority AND NOT is_late
       AND (u_turn[plan.units[lane]] > 0 OR l_turn[lane] > unknown.turn OR (l_turn[lane] = unknown.turn AND CASE
         WHEN l_grp[lane] = unknown.grp THEN (j_due[head], j_seq[head]) > (unknown.head_at, unknown.head_seq)
         ELSE l_own[lane] > unknown.own END)))) THEN

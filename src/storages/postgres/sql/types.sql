@@ -123,10 +123,11 @@ CREATE TYPE {schema}.claim_plan AS (
   -- Of which types lanes are taken from.
   types text[],
   -- How many lanes of each type the plan has looked at, in their order, and all lanes that it knew. NULL: whether others come first
-  -- now is not asked.
+  -- now is not asked. is_late: it is asked only of those of a higher priority.
   seen_types text[],
   seen_counts integer[],
   known bigint[],
+  is_late boolean,
   -- Lanes and a job of each, by its place after so many others: where another job has that place now, and precedes it, that precedes the
   -- plan. Of lanes that have their turns with others it is the head; of lanes that are left empty, none.
   front_lanes bigint[],
