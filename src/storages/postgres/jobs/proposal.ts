@@ -29,7 +29,7 @@ export interface ProposalText {
   readonly units: readonly number[];
   readonly emptied: readonly number[];
   readonly awaits?: readonly string[];
-  readonly starves?: boolean;
+  readonly starves?: readonly boolean[];
 }
 
 /** A plan that was made from a snapshot. */
@@ -45,7 +45,7 @@ export interface Proposal {
   readonly limits: ClaimLimits;
   /** Limits for all that refused something of it: they have to say so before a claim is answered with that. */
   readonly unmarked: ReadonlySet<string>;
-  /** The same, if the claim has started nothing. */
+  /** The same, for those that have started nothing of the claim. */
   readonly unserved: ReadonlySet<string>;
   /** It blocks lanes, and a release wakes up nothing for them before that is done. */
   readonly needsGates: boolean;

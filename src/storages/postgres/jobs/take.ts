@@ -1,4 +1,4 @@
-import type { LimitRule } from "../../../limits/rule.ts";
+import { applies, type LimitRule } from "../../../limits/rule.ts";
 import { waitOfOthers } from "../../../limits/starved.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { Clock } from "../../../core/clock.ts";
@@ -68,11 +68,10 @@ export class PlannedClaims {
     let page = Math.max(PAGE, max + 1) * reach;
     let wanted: Wanted = { max, bytes, spare: max * (reach - 1), begun: false };
     let proposal = this.#recall(request, key, wanted);
-    let awaits = proposal?.unmarked;
+    let awaits = awaitedBy(proposal?.unmarked ?? []);
     let othersWaitMs = 0;
-    let starves = false;
     for (let trip = 1; ; trip++) {
-      const plan = this.#textOf(queue, proposal, page, trip, grant, awaits, starves);
+      const plan = this.#textOf(queue, proposal, page, trip, grant, awaits);
       const answer = await this.#ask(database, request, trip, wanted, plan, jobs.length > 0);
       if (answer === undefined) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
       const records = recordsOf(answer.jobs, request);
@@ -108,9 +107,8 @@ export class PlannedClaims {
           : next.plan && { ...next.plan, more: next.plan.more || next.started > 0 };
         const final = inVain ? last && { ...last, more: false } : last;
         const ahead = this.#ahead(answer, snapshot, request, final, next, jobs.length);
-        starves = jobs.length === 0;
-        if (starves) othersWaitMs = Math.max(othersWaitMs, next.othersWaitMs);
-        awaits = starves ? new Set([...next.unmarked, ...next.unserved]) : next.unmarked;
+        if (jobs.length === 0) othersWaitMs = Math.max(othersWaitMs, next.othersWaitMs);
+        awaits = this.#awaitedAfter(request, jobs, next);
         if (ahead.more || awaits.size === 0)
           return { jobs, stale, ...ahead, ...waitOfOthers(othersWaitMs), ...granted(grant) };
         if (trip >= MOST_TRIPS) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
@@ -121,7 +119,7 @@ export class PlannedClaims {
         page = Math.max(page, Math.max(PAGE, max + 1) * reach);
         if (next.cut && next.started === 0) page = LARGE_PAGE;
         proposal = next;
-        awaits = next.unmarked;
+        awaits = awaitedBy(next.unmarked);
       }
     }
   }
@@ -154,11 +152,10 @@ export class PlannedClaims {
     page: number,
     trip: number,
     grant: GrantRow | undefined,
-    awaits: ReadonlySet<string> | undefined,
-    starves: boolean,
+    awaits: AwaitedLimits,
   ): ProposalText {
     const epoch = this.#rules.get(queue)?.epoch;
-    const marks = awaits !== undefined && awaits.size > 0 && { awaits: [...awaits], starves };
+    const marks = awaits.size > 0 && { awaits: [...awaits.keys()], starves: [...awaits.values()] };
     if (proposal === undefined) return { ...NOTHING, epoch, page, ...marks };
     return {
       ...proposal.text,
@@ -168,6 +165,18 @@ export class PlannedClaims {
       ...(grant && { number: grant[0] }),
       ...marks,
     };
+  }
+
+  /** The limits that have to be marked before the claim is answered with what its latest plan says. */
+  #awaitedAfter(request: ClaimRequest, jobs: readonly JobRecord[], { unmarked, unserved }: Proposal): AwaitedLimits {
+    if (unmarked.size + unserved.size === 0) return awaitedBy([]);
+    const types = new Set(jobs.map(({ type }) => type));
+    // Limits that have started something of the claim.
+    const served = new Set<string>();
+    for (const rule of this.#rulesOf(request))
+      for (const type of types) if (applies(rule, request.queue, type)) served.add(rule.name);
+    const starving = [...unserved].filter((name) => !served.has(name));
+    return new Map(Array.from([...unmarked, ...starving], (name) => [name, !served.has(name)]));
   }
 
   /** What comes after the claim. */
@@ -219,6 +228,12 @@ function after({ plan, now }: Proposal, next: Proposal): ClaimPlan | undefined {
   const more = plan.more || next.plan.more || next.started > 0;
   return { ...plan, more, nextIn: Math.max(0, plan.nextIn - (next.now - now)) };
 }
+
+/** Limits for all that have to wake up what waits when slots are released: have they started nothing of the claim, which waits for some? */
+type AwaitedLimits = ReadonlyMap<string, boolean>;
+
+/** The same, while the claim goes on. */
+const awaitedBy = (names: Iterable<string>): AwaitedLimits => new Map(Array.from(names, (name) => [name, false]));
 
 type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 

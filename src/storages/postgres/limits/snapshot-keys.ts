@@ -50,7 +50,7 @@ export class SnapshotKeys {
   isDoubtful = false;
   /** Limits for all that refused something, and do not say so yet. Lanes that one of a group refuses stand at its gate. */
   readonly unmarked = new Set<string>();
-  /** The same of limits that do not say yet that this claimant waits for slots: if it starts nothing, they have to. */
+  /** The same of limits that do not say yet that this claimant waits for slots: if they start nothing of it, they have to. */
   readonly unserved = new Set<string>();
   /** For how long others have waited for slots that were refused. */
   othersWaitMs = 0;

@@ -110,8 +110,8 @@ BEGIN
     changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
   END IF;
   IF plan.awaits IS NOT NULL THEN
-    PERFORM {schema}.await_release(plan.awaits, array_fill(''::text, ARRAY[cardinality(plan.awaits)]),
-      CASE WHEN plan.starves THEN q.claimant END, now);
+    PERFORM {schema}.await_release(array_agg(w.name), array_agg(''::text), CASE WHEN w.starves THEN q.claimant END, now)
+      FROM unnest(plan.awaits, plan.starves) AS w (name, starves) GROUP BY w.starves;
   END IF;
   IF outside THEN
     outside := EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a

@@ -152,8 +152,8 @@ CREATE TYPE {schema}.claim_plan AS (
   emptied bigint[],
   -- Limits for all that refused something of it, and do not say so yet (limits.awaited); NULL: none.
   awaits text[],
-  -- The claim has started nothing.
-  starves boolean
+  -- Has it started nothing of the claim?
+  starves boolean[]
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
