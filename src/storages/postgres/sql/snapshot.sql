@@ -41,7 +41,8 @@ DECLARE
   rules {schema}.limit_rule[] := '{}';
   all_count integer;
   weighs boolean := false;
-  heaviest float8[] := '{}';
+  -- The weights of the heaviest heads, by their names; and what each rule has to fit.
+  most jsonb; heaviest float8[] := '{}';
   -- States that matter: others leave all that a plan may start. How much is to fit: the heaviest head, after all before it.
   names text[]; s_grps text[]; windows float8[]; maxima float8[]; holding boolean[]; weights float8[];
   latest float8;
@@ -127,11 +128,17 @@ BEGIN
     SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group),
         coalesce(bool_or(r.weight IS NOT NULL), false)
       INTO rules, all_count, weighs FROM unnest(rules) AS r;
-    FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
-      CONTINUE WHEN (rules[r]).weight IS NULL;
-      heaviest[r] := greatest((rules[r]).estimate, (SELECT max((j.value -> 3 ->> (rules[r]).weight)::float8)
-        FROM json_array_elements(lanes) AS l, json_array_elements(nullif((l.value -> 9)::text, 'null')::json) AS j));
-    END LOOP;
+    IF weighs THEN
+      -- All heads once: of hundreds of rules that weigh, each would look through all of them.
+      SELECT jsonb_object_agg(h.name, h.most) INTO most FROM (
+        SELECT w.key AS name, max(w.value::float8) AS most
+        FROM json_array_elements(lanes) AS l, json_array_elements(nullif((l.value -> 9)::text, 'null')::json) AS j,
+          json_each_text(nullif((j.value -> 3)::text, 'null')::json) AS w GROUP BY w.key) AS h;
+      FOR r IN 1 .. cardinality(rules) LOOP
+        CONTINUE WHEN (rules[r]).weight IS NULL;
+        heaviest[r] := greatest((rules[r]).estimate, (most ->> (rules[r]).weight)::float8);
+      END LOOP;
+    END IF;
     SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
         array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
       INTO names, s_grps, windows, maxima, holding, weights

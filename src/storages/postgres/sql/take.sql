@@ -162,10 +162,11 @@ DECLARE
   started integer := 0;
   started_bytes float8 := 0;
   again boolean := false;
-  -- Rules: those for all, then those by group. Does one apply to a type (rules of the first type, of the second, ...)?
+  -- Rules: those for all, then those by group. Those that apply to a type are a list: where the list of each type begins (0: no rule
+  -- applies), the rule at each place, and the next place.
   rules {schema}.limit_rule[] := '{}'; by_group {schema}.limit_rule[] := '{}';
   all_count integer; rule_count integer; group_count integer;
-  applies boolean[];
+  t_rules integer[] := array_fill(0, ARRAY[cardinality(plan.types)]); a_rule integer[] := '{}'; a_next integer[] := '{}';
   r_weight text[]; r_estimate float8[]; r_window boolean[];
   weighs boolean := false;
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
@@ -183,8 +184,7 @@ DECLARE
   keys {schema}.claim_keys;
   s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
   k_closed float8[]; k_shut boolean[];
-  -- Types that run under a limit; and those that a limit for all of their jobs has refused.
-  t_limited boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
+  -- Types that a limit for all of their jobs has refused.
   t_closed boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
   -- What starts take: which of them, of which state, how much.
   d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
@@ -192,8 +192,9 @@ DECLARE
   -- Do heavy heads wait for one of the rules?
   heavy boolean := false;
   -- What is at hand.
-  lane integer; kind integer; head integer; k integer; s integer; own float8; weight float8; slots float8;
+  lane integer; kind integer; head integer; t integer; r integer; place integer; k integer; s integer; own float8; weight float8; slots float8;
   rule {schema}.limit_rule;
+  named text[]; type_name text;
   c_key integer[]; c_weight float8[]; c_slots float8[];
   locked bigint[]; unknown record;
   n_priority float8[]; n_grp text[]; n_due float8[]; n_seq bigint[];
@@ -219,10 +220,16 @@ BEGIN
     r_estimate[r] := (rules[r]).estimate;
     r_window[r] := (rules[r]).max IS NOT NULL;
   END LOOP;
-  FOR t IN 1 .. cardinality(plan.types) LOOP
-    FOR r IN 1 .. rule_count LOOP
-      applies[(t - 1) * rule_count + r] := (rules[r]).types IS NULL OR plan.types[t] = ANY ((rules[r]).types);
-      t_limited[t] := t_limited[t] OR applies[(t - 1) * rule_count + r];
+  -- Not every type for every rule: with hundreds of types that have a limit each that took half a second.
+  FOR r IN REVERSE rule_count .. 1 LOOP
+    named := (rules[r]).types;
+    FOREACH type_name IN ARRAY CASE WHEN cardinality(named) < cardinality(plan.types) THEN named ELSE plan.types END LOOP
+      CONTINUE WHEN type_name <> ALL (named);
+      t := array_position(plan.types, type_name);
+      CONTINUE WHEN t IS NULL OR a_rule[t_rules[t]] = r;
+      a_rule := a_rule || r;
+      a_next := a_next || t_rules[t];
+      t_rules[t] := cardinality(a_rule);
     END LOOP;
   END LOOP;
 
@@ -352,8 +359,10 @@ BEGIN
     longest := 0;
     keeper := 0;
     never := false;
-    FOR r IN 1 .. rule_count LOOP
-      CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
+    place := t_rules[l_type[lane]];
+    WHILE place > 0 LOOP
+      r := a_rule[place];
+      place := a_next[place];
       k := CASE WHEN r <= all_count THEN r ELSE keys.states[r + (l_group[lane] - 1) * group_count] END;
       s := keys.states[k];
       weight := 1;
@@ -411,8 +420,8 @@ BEGIN
       started_bytes := started_bytes + j_bytes[head];
       d_jobs := d_jobs || j_place[head];
       done.job_lanes := done.job_lanes || l_id[lane];
-      done.is_charged := done.is_charged || t_limited[l_type[lane]];
-      IF t_limited[l_type[lane]] THEN
+      done.is_charged := done.is_charged || (t_rules[l_type[lane]] > 0);
+      IF t_rules[l_type[lane]] > 0 THEN
         done.charged := done.charged || j_place[head];
         done.charged_seqs := done.charged_seqs || j_seq[head];
       END IF;
@@ -421,8 +430,10 @@ BEGIN
         done.freed_names := done.freed_names || l_by[lane];
         done.freed_grps := done.freed_grps || coalesce(l_state[lane], '');
       END IF;
-      FOR r IN 1 .. rule_count LOOP
-        CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
+      place := t_rules[l_type[lane]];
+      WHILE place > 0 LOOP
+        r := a_rule[place];
+        place := a_next[place];
         k := c_key[r];
         s := keys.states[k];
         weight := c_weight[r];
