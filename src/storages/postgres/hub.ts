@@ -173,9 +173,10 @@ export class Hub implements StepObserver {
       if (listening !== this.#listening) return;
       const heartbeat = await listening.heartbeat(this.#origin, this.#wants);
       const known = this.#stamp;
+      const released = known !== undefined && this.#releases !== heartbeat.releases;
       this.#apply(heartbeat);
       // Steps did not wait, and other processes may have made steps without a notification.
-      if (late) this.#look(true);
+      if (late || released) this.#look(true);
       else if (known !== undefined && known !== heartbeat.stamp) this.#look(false);
     };
     const registering = inTime(this.#database.clock, register, { withinMs: REGISTER_MS, signal: this.#closed.signal })

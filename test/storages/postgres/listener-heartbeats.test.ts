@@ -144,6 +144,25 @@ describe("a heartbeat of a listener, every five seconds", () => {
     expect(far.wakes).toEqual([true]);
   });
 
+  it("a listener that registers again, since it wants events, makes up for the notification of a release as a heartbeat does", async () => {
+    const { url, tick, answer, far } = await receiving();
+    const storage = new PostgresStorage(url);
+    onTestFinished(() => storage.close());
+    await storage.limits.define([rule("k", { concurrency: 1 })]);
+    await storage.add([newJob(), newJob()]);
+    const claim = () => storage.claim(anything({ max: 1 }));
+    const [job] = (await claim()).jobs;
+    expect((await claim()).blockedBy).toBe("k");
+    await tick();
+    await answer();
+    await allReceived({ url }, far.wakes);
+    far.wakes.length = 0;
+    await settle(opened(url), [{ id: job!.id, token: job!.token, to: "completed", result: null }]);
+    onTestFinished(far.recordEvents());
+    await until(() => far.wakes.length > 0, "the wake-up of subscribers");
+    expect(far.wakes).toEqual([true]);
+  });
+
   it("a heartbeat names jobs to be cancelled, for its own process only", async () => {
     const { url, tick, answer, far } = await receiving();
     const other = new pg.Client(url);
