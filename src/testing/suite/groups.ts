@@ -181,6 +181,26 @@ export const groups: Cases = {
     equal((await countOf(s, "all")).used, 1, "what a refusal by the group has taken for all");
   },
 
+  "a claim waits for a release where a limit by group and one for all refuse a lane that is not the first of its group":
+    async (s) => {
+      await define(
+        s,
+        rule("all", { concurrency: 1 }, { types: ["a"] }),
+        rule("k", { concurrency: 1 }, { types: ["a"], byGroup: true }),
+        rule("other", { concurrency: 1 }, { types: ["b"] }),
+      );
+      await s.add({ type: "a", group: "g" }, { type: "b", group: "h" });
+      equal(await count(s), 2, "one of each type");
+      // The job of the other type came first, and has its turn with that of this one.
+      await s.add({ type: "b", group: "g" });
+      await s.clock.advance(1);
+      await s.add({ type: "a", group: "g" });
+      for (const time of ["first", "then"]) {
+        const { jobs, more, nextInMs } = await s.claim();
+        equal([jobs.length, more, nextInMs], [0, false, null], time);
+      }
+    },
+
   "groups take turns, also under limits": async (s) => {
     await define(s, rule("k", { concurrency: 2 }));
     await s.add(...of("aaaabbcc"));

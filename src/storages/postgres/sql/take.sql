@@ -400,7 +400,9 @@ BEGIN
       END IF;
       -- Nothing behind one that it has refused passes, also what the plan does not expect to fit.
       own := greatest(own, k_closed[k]);
-      IF own > longest OR never OR (k_shut[k] AND keeper = 0 AND kind = 1) THEN
+      -- What is to be blocked stands at a gate, however long a limit for all refuses it besides, if neither weighs.
+      IF own > longest OR never OR (k_shut[k] AND keeper = 0 AND kind = 1)
+        OR (kind = 3 AND own > 0 AND r > all_count AND keeper BETWEEN 1 AND all_count AND num_nonnulls(r_weight[r], r_weight[keeper]) = 0) THEN
         longest := own;
         keeper := k;
         kept_weight := weight;
