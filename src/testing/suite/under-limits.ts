@@ -253,6 +253,16 @@ export const underLimits: Cases = {
     equal((await countOf(s, "kept")).used, 3, "what is used of the one that is kept");
   },
 
+  "a job that runs only under the limit of its claim releases no slot of a stored one of the same name": async (s) => {
+    await s.add({ type: "a" }, { type: "b" });
+    await define(s, rule("k", { concurrency: 1 }, { types: ["b"] }));
+    const { jobs } = await s.claim({ limits: [limit("k", 9, 1_000)] });
+    equal(jobs.map(({ type }) => type).join(""), "ab", "which start");
+    await s.settle(completed(jobs[0]!));
+    await s.addOne({ type: "b" });
+    equal(await said(s), blocked(null), "while the other one runs");
+  },
+
   "the wake-up time is never too late, and hardly ever too early": async (s) => {
     await s.add(...Array.from({ length: 60 }, (_, i) => ({ type: `t${i % 3}`, group: `g${i % 2}` })));
     await define(

@@ -711,7 +711,7 @@ BEGIN
       IF done.hold_starts <> '{}' THEN
         alike := array_fill(false, ARRAY[cardinality(keys.states)]);
         FOR k IN 1 .. cardinality(keys.states) LOOP
-          IF keys.alike[k] AND done.starts[keys.states[k]] = count THEN
+          IF keys.alike[k] AND done.slots[keys.states[k]] = count THEN
             alike[keys.states[k]] := true;
           END IF;
         END LOOP;
