@@ -253,6 +253,14 @@ export const underLimits: Cases = {
     equal((await countOf(s, "kept")).used, 3, "what is used of the one that is kept");
   },
 
+  "a limit that a claim brings along may have the name and window of a stored one with slots": async (s) => {
+    await s.add({ group: "a" }, { group: "b" });
+    await define(s, rule("k", { ...window(5, 1_000), concurrency: 1 }));
+    const limits = [limit("k", 5, 1_000)];
+    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: null, blockedBy: "k" }, "the first");
+    equal(await said(s, { limits }), blocked(null), "while it runs");
+  },
+
   "a job that runs only under the limit of its claim releases no slot of a stored one of the same name": async (s) => {
     await s.add({ type: "a" }, { type: "b" });
     await define(s, rule("k", { concurrency: 1 }, { types: ["b"] }));

@@ -60,7 +60,11 @@ export class SnapshotKeys {
 
   constructor({ states, heavy, now }: Snapshot, ttlMs: number | undefined, earlier: Earlier = PRESENT) {
     this.ttlMs = ttlMs;
-    for (const row of states) this.#states.set(stateKey(row[0], row[1], row[2]), row);
+    for (const row of states) {
+      const key = stateKey(row[0], row[1], row[2]);
+      // A limit that the claim brings along may have the name and window of a stored one. That one may have slots.
+      if ((this.#states.get(key)?.[4] ?? null) === null) this.#states.set(key, row);
+    }
     this.#heavy = heavy;
     this.now = now + earlier.elapsed;
     this.earlier = earlier;
