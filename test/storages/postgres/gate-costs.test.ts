@@ -47,3 +47,18 @@ test("a claim does not look at all gates that are closed", async () => {
   await block(pool);
   for (const types of [null, ["t"], ["other"]]) expect(await readBy(pool, types), String(types)).toBeLessThan(100);
 });
+
+test("a claim of any type under a limit of one does not look at all lanes where no job waits any more", async () => {
+  const { storage, pool } = await open();
+  // What another test has deleted is read again.
+  await pool.query("VACUUM sluice.gates, sluice.lanes");
+  await storage.limits.define([rule("k", { concurrency: 9 }, { types: ["t"] })]);
+  await storage.add([newJob(), newJob()]);
+  expect((await storage.claim(anything({ max: 1 }))).jobs).toHaveLength(1);
+  await pool.query(
+    `INSERT INTO sluice.lanes (queue, type, priority, grp, own, used_at, ready)
+    SELECT 'q', 't', 0, ':u' || n, n, 1, false FROM generate_series(1, $1) n`,
+    [GATES],
+  );
+  expect(await readBy(pool, null)).toBeLessThan(100);
+});

@@ -55,8 +55,8 @@ BEGIN
   -- Which limits there are, as they are locked, and what is held of which. Not for here: what is held singly, or of others; what is
   -- confirmed of others; and while a lane waits for a limit of other types, for a claim of any type (claim.sql: way_of).
   SELECT r.*, h.*, EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
-    OR CASE WHEN q.types IS NULL AND NOT r.whole THEN EXISTS (
-      SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NOT NULL) ELSE false END AS special
+    OR CASE WHEN q.types IS NULL AND NOT r.whole THEN EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) OR EXISTS (
+      SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL) ELSE false END AS special
   INTO way FROM (
     SELECT array_agg(r.fields) FILTER (WHERE r.applies) AS rules, array_agg(r.key) FILTER (WHERE r.applies) AS keys,
       bool_and(r.plain) FILTER (WHERE r.applies) AS plain, bool_and(r.whole) AS whole
