@@ -66,6 +66,13 @@ export const othersWait: Cases = {
     await waitsFor(s, job, "a worker for another type");
   },
 
+  "a worker whose claims are filled by jobs of other types waits for a slot all the same": async (s) => {
+    const job = await full(s, { types: ["a", "b"] });
+    await s.addMany(3, { type: "c" });
+    equal((await claimed(s, { types: ["b", "c"], max: 2 })).jobs.length, 2, "how many start for the other worker");
+    await waitsFor(s, job, "a worker for another type");
+  },
+
   "a claim that takes a slot again says for how long a permit has waited for it": async (s) => {
     const job = await full(s);
     equal((await take(s, "k")).granted, false, "a permit is granted");

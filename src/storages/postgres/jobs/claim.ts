@@ -1,6 +1,5 @@
 import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest, Outcome } from "../../../storage/job-storage.ts";
-import { claimantOf } from "../../../limits/starved.ts";
 import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database, Steps } from "../database.ts";
 import { confirmed, type GrantRow } from "../grants.ts";
@@ -28,8 +27,16 @@ export interface Asked extends Answer {
   readonly lost: readonly string[];
 }
 
-/** Settles and confirms, then takes jobs and charges their limits, together. `plan`: what is to be taken where lanes are needed. */
-export async function ask(database: Database, request: ClaimRequest, plan: ProposalText): Promise<Asked> {
+/**
+ * Settles and confirms, then takes jobs and charges their limits, together. `plan`: what is to be taken where lanes are needed. `claimant`:
+ * whose claim it is part of (`limits/starved.ts`).
+ */
+export async function ask(
+  database: Database,
+  request: ClaimRequest,
+  plan: ProposalText,
+  claimant: string | undefined,
+): Promise<Asked> {
   const {
     queue,
     worker,
@@ -58,7 +65,7 @@ export async function ask(database: Database, request: ClaimRequest, plan: Propo
     ...settling(settled),
     grant_ttl: grantTtlMs,
     ...confirmed(confirm),
-    claimant: claimantOf(request),
+    claimant,
     plan,
   });
   const answer = await database.once<Answer>("claim", [text], {

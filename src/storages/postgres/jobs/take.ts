@@ -1,5 +1,5 @@
 import { applies, type LimitRule } from "../../../limits/rule.ts";
-import { waitOfOthers } from "../../../limits/starved.ts";
+import { claimantOf, waitOfOthers } from "../../../limits/starved.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { Clock } from "../../../core/clock.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
@@ -109,7 +109,9 @@ export class PlannedClaims {
         const ahead = this.#ahead(answer, snapshot, request, final, next, jobs.length);
         if (jobs.length === 0) othersWaitMs = Math.max(othersWaitMs, next.othersWaitMs);
         awaits = this.#awaitedAfter(request, jobs, next);
-        if (ahead.more || awaits.size === 0)
+        // A worker that is full claims again only when a job ends, and others would not know that it waits for slots.
+        const starves = isFull && [...awaits.values()].includes(true);
+        if (awaits.size === 0 || (ahead.more && !starves))
           return { jobs, stale, ...ahead, ...waitOfOthers(othersWaitMs), ...granted(grant) };
         if (trip >= MOST_TRIPS) return { jobs, stale, ...LOOK_AGAIN, ...granted(grant) };
         // A release wakes up the worker only if the limit that refuses says so: nothing else is left to do.
@@ -135,7 +137,7 @@ export class PlannedClaims {
   ): Promise<Asked | undefined> {
     const rest = trip === 1 ? request : { ...request, settle: [], confirm: [] };
     try {
-      return await ask(database, { ...rest, max, maxBytes: Math.max(1, bytes) }, plan);
+      return await ask(database, { ...rest, max, maxBytes: Math.max(1, bytes) }, plan, claimantOf(request));
     } catch (error) {
       if (!begun) throw error;
       return undefined;
