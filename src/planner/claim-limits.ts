@@ -68,8 +68,8 @@ export class ClaimLimits {
   /** The same, by which rules apply: types under the same rules have one. */
   readonly #kinds = new Map<string, OfType>();
   readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
-  /** Keys that a head waits for, and how long. */
-  readonly #closed = new Map<LimitKey, Wait>();
+  /** Keys that a head waits for; how long, and its priority. */
+  readonly #closed = new Map<LimitKey, { readonly wait: Wait; readonly priority: number }>();
 
   /** `rules`: those in force. `keyOf` is called once for each limit and group. */
   constructor(rules: readonly LimitRule[], queue: string, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
@@ -98,7 +98,8 @@ export class ClaimLimits {
     for (const { key: by, charge } of charges) {
       const own = by.wait(charge, priority);
       if (own === NEVER) return { granted: false, by, wait: own, charge };
-      const wait = this.#closed.size > 0 ? Math.max(own, this.#closed.get(by) ?? 0) : own;
+      const closed = this.#closed.get(by);
+      const wait = closed && priority <= closed.priority ? Math.max(own, closed.wait) : own;
       if (wait > (last?.wait ?? 0)) last = { by, wait, charge };
     }
     return last === undefined ? { granted: true, charges } : { granted: false, ...last };
@@ -114,9 +115,9 @@ export class ClaimLimits {
     for (const { key, charge } of charges) key.take(charge);
   }
 
-  /** A head waits so long for this key: for the rest of the claim no other job starts under it. */
-  close(key: LimitKey, wait: Wait): void {
-    this.#closed.set(key, wait);
+  /** A head waits so long for this key: for the rest of the claim no job of its priority or a lower one starts under it. */
+  close(key: LimitKey, wait: Wait, priority: number): void {
+    this.#closed.set(key, { wait, priority });
   }
 
   /** When the limits that close this type as a whole grant a start that counts for one; and the key with the longest wait. */

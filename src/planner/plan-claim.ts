@@ -94,7 +94,7 @@ export function planClaim<L extends ReadyLane>(
     const { by, wait, charge } = refused;
     // A job that waits only for heavy heads is none itself.
     lanes.block(lane, wait, by, by.rule.weight === null ? 0 : by.wait(charge));
-    limits.close(by, wait);
+    limits.close(by, wait, lane.priority);
     const least = blocked.get(lane.type);
     if (least === undefined || wait < least.wait) blocked.set(lane.type, refused);
   };

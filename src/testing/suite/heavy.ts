@@ -324,4 +324,19 @@ export const heavyHeads: Cases = {
     ok(await s.wakes(step, { mayStart: true, quietFirst: true }), "expected a wake-up when the heavy one starts");
     equal(await s.claimIds(), [late], "beside the heavy one");
   },
+
+  "a job that another limit refuses for a while does not wait for a heavy head of a lower priority": async (s) => {
+    await define(
+      s,
+      rule("k", { concurrency: 10 }, { weight: "n" }),
+      rule("other", { everyMs: 1_000 }, { types: ["urgent"] }),
+    );
+    const urgent = { type: "urgent", priority: 5, weights: { n: 1 } };
+    await s.add(light(6), urgent);
+    equal(await count(s), 2, "how many start");
+    const [id] = await s.add(urgent, heavy(8));
+    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "other" }, "when the next one starts");
+    await s.clock.advance(1_000);
+    equal(await s.claimIds(), [id], "what starts then");
+  },
 };
