@@ -325,6 +325,23 @@ export const heavyHeads: Cases = {
     equal(await s.claimIds(), [late], "beside the heavy one");
   },
 
+  "a heavy head that fits wakes up workers behind it, though no claim has asked for it since another release": async (
+    s,
+  ) => {
+    await define(s, rule("k", { concurrency: 10 }, { weight: "n" }));
+    await s.add(light(2), light(4));
+    const { jobs } = await s.claim(LIGHT);
+    await s.add({ ...heavy(8), queue: "r" });
+    equal(await count(s, { queue: "r" }), 0, "the heavy one");
+    const late = await s.addOne(light(1));
+    await s.settle(completed(jobs[0]!));
+    equal(await said(s, LIGHT), blocked(null), "behind the heavy one, after the first release");
+    const step = () => s.settle(completed(jobs[1]!));
+    ok(await s.wakes(step, { mayStart: true, quietFirst: true }), "expected a wake-up when the heavy one fits");
+    await s.clock.advance(100);
+    equal(await s.claimIds(LIGHT), [late], "when no worker has claimed the heavy one");
+  },
+
   "a job that another limit refuses for a while does not wait for a heavy head of a lower priority": async (s) => {
     await define(
       s,

@@ -72,19 +72,21 @@ export class ClaimKey implements LimitKey {
       if ((this.#available ??= availableOf(key)) > 0) return 0;
       if (this.#wait !== undefined) return this.#wait;
     }
-    const { wait } = decideFor(key, charge);
+    let { wait } = decideFor(key, charge);
     if (this.#simple) this.#wait = wait;
-    if (key.limitState === undefined) return wait;
+    const { limitState } = key;
+    if (limitState === undefined) return wait;
+    // Light jobs that fit now and then would keep a heavy one waiting for ever.
+    if (wait !== NEVER && priority !== undefined && this.rule.weight !== null)
+      wait = Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step));
     if (wait !== 0) {
-      key.limitState.awaited = true;
+      limitState.awaited = true;
       if (!this.#noted && key.quota.concurrency !== null) {
         this.#noted = true;
-        this.#step.full.push(key.limitState);
+        this.#step.full.push(limitState);
       }
     }
-    if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    // Light jobs that fit now and then would keep a heavy one waiting for ever.
-    return Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step));
+    return wait;
   }
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */
