@@ -4,11 +4,16 @@ import { Heap } from "../../src/storages/memory/heap.ts";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
 import { Lane } from "../../src/storages/memory/lanes.ts";
 import { FakeClock } from "../../src/testing/index.ts";
-import { anything, newJob } from "./jobs.ts";
+import { anything, limitRule, newJob } from "./jobs.ts";
 
 function open(clock = new FakeClock()) {
   return { clock, storage: new MemoryStorage({ clock }) };
 }
+
+const clockOf = (clock: FakeClock) => ({
+  wall: () => clock.wall(),
+  after: (ms: number, callback: () => void) => clock.after(ms, callback),
+});
 
 const HOUR = 3_600_000;
 
@@ -109,6 +114,24 @@ describe("MemoryStorage alone", () => {
     await (await permit).cancel();
     expect(woken).toBe(1);
     expect((await storage.claim(anything({ limits }))).jobs.length).toBe(1);
+  });
+
+  it("wakes up no worker by a release under a full window, though time passes while the step works", async () => {
+    const clock = new FakeClock();
+    let readings = 0;
+    const passing = { ...clockOf(clock), now: () => clock.now() + (readings += 0.25) };
+    const storage = new MemoryStorage({ clock: passing });
+    await storage.limits.define([limitRule("k", { max: 2, windowMs: 60_000, concurrency: 2 })]);
+    await storage.add(Array.from({ length: 3 }, () => newJob()));
+    const { jobs } = await storage.claim(anything());
+    expect(jobs.length).toBe(2);
+    let woken = 0;
+    storage.subscribe({ queue: "q", wake: (mayStart) => (woken += mayStart ? 1 : 0) });
+    for (const { id, token } of jobs) {
+      expect((await storage.claim(anything())).jobs).toEqual([]);
+      await storage.settle([{ id, token, to: "completed", result: null }]);
+    }
+    expect(woken).toBe(1);
   });
 
   it("lets subscribers that are woken up call the storage at once", async () => {

@@ -312,8 +312,7 @@ export class Book {
     } finally {
       this.#notifying = false;
     }
-    const time = this.limitTime(this.now());
-    if (this.freed.wakesWaiters((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
+    if (this.freed.wakesWaiters((name) => this.limits.rule(name))) this.subscribers.wakeAll(true);
   }
 
   /** Something of a limit was returned through `rates`. */

@@ -9,6 +9,7 @@ import type { MemoryLimitState } from "./limit-state.ts";
 /** A limit state before the step returned anything of it. */
 interface Before extends Availability {
   readonly rule: LimitRule;
+  readonly time: number;
 }
 
 /** The limits that a step returned something of. Only what is still available when the step is over counts: the step may charge it again. */
@@ -26,7 +27,7 @@ export class Freed {
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
     if (!limitState.awaited || this.#before.has(limitState)) return;
-    this.#before.set(limitState, { rule, ...availabilityOf(limitState, rule, time) });
+    this.#before.set(limitState, { rule, time, ...availabilityOf(limitState, rule, time) });
     const { quota, slots } = new MemoryKey(limitState, rule, limitState.group, time);
     const hasSlot = quota.concurrency === null || slots.slots + 1 <= quota.concurrency;
     if (fittedBefore(rule, { wait: hasSlot ? 0 : WHEN_RELEASED })) limitState.starved = undefined;
@@ -51,14 +52,14 @@ export class Freed {
     return rates;
   }
 
-  /** Does it wake up all workers? */
-  wakesWaiters(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
+  /** Does it wake up all workers? By the instant of the step: what became available because time passes wakes up none. */
+  wakesWaiters(inForce: (name: string) => LimitRule | undefined): boolean {
     let wakes = this.#ruleFreed;
     this.#ruleFreed = false;
     for (const [limitState, before] of this.#before) {
       const rule = inForce(limitState.name) ?? before.rule;
       const matters = !wakes || limitState.starved !== undefined;
-      if (matters && wakesWaiters(rule, before, () => availabilityOf(limitState, rule, time))) {
+      if (matters && wakesWaiters(rule, before, () => availabilityOf(limitState, rule, before.time))) {
         wakes = true;
         limitState.starved = undefined;
       } else limitState.awaited = true;
