@@ -331,6 +331,7 @@ export class Book {
       line.enter(lane);
       this.idle.delete(lane);
     } else if (lane.first === job) {
+      if (lane.heavy) this.subscribers.wakeAll(true);
       this.#lookBehind(lane);
       stepBack(lane);
     }

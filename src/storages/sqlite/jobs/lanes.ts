@@ -173,6 +173,7 @@ export class LaneMoves {
       if (front !== 0) {
         step.sql(GO_HOME).run(id);
         deleteEmpty(step, gate);
+        step.wakesAll = true;
       }
       openGates(step, name, grp);
       if (this.#wakes) step.wake(queue, true);
