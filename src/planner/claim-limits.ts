@@ -117,7 +117,9 @@ export class ClaimLimits {
 
   /** A head waits so long for this key: for the rest of the claim no job of its priority or a lower one starts under it. */
   close(key: LimitKey, wait: Wait, priority: number): void {
-    this.#closed.set(key, { wait, priority });
+    const before = this.#closed.get(key);
+    const holds = before !== undefined && before.priority >= priority;
+    this.#closed.set(key, { wait: holds ? Math.max(wait, before.wait) : wait, priority });
   }
 
   /** When the limits that close this type as a whole grant a start that counts for one; and the key with the longest wait. */

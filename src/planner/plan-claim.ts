@@ -92,9 +92,11 @@ export function planClaim<L extends ReadyLane>(
   };
   const block = (lane: L, refused: Refused): void => {
     const { by, wait, charge } = refused;
-    // A job that waits only for heavy heads is none itself.
-    lanes.block(lane, wait, by, by.rule.weight === null ? 0 : by.wait(charge));
-    limits.close(by, wait, lane.priority);
+    // A job that waits only for heavy heads is none itself. Heads that come before these do not wait with it.
+    const weighs = by.rule.weight !== null;
+    const fits = weighs ? by.wait(charge) : 0;
+    lanes.block(lane, wait, by, fits);
+    limits.close(by, weighs ? fits : wait, lane.priority);
     const least = blocked.get(lane.type);
     if (least === undefined || wait < least.wait) blocked.set(lane.type, refused);
   };
@@ -105,6 +107,12 @@ export function planClaim<L extends ReadyLane>(
     else return false;
     refusals += 1;
     return true;
+  };
+  /** May the first job of the type start: a heavy head that comes before those that another job waits for? */
+  const passes = (type: string): boolean => {
+    const lane = lanes.first(type);
+    const head = lane && lanes.head(lane);
+    return head !== undefined && limits.ask(type, lane!, head.weights, lane!.priority).granted;
   };
   while (refusals < MAX_REFUSALS) {
     const next = nextLane(open, lanes);
@@ -132,7 +140,11 @@ export function planClaim<L extends ReadyLane>(
       // A head that is too heavy is recorded, so that other claims do not start jobs with what it waits for.
       if (isTooHeavy(decision)) block(lane, decision);
       else lanes.close?.(lane, decision.wait, decision.by);
-      for (const type of decision.by.rule.types ?? [...open]) if (open.delete(type)) closed.set(type, decision);
+      const waits = waitsForHeads(decision);
+      for (const type of decision.by.rule.types ?? [...open]) {
+        if (waits && type !== lane.type && open.has(type) && passes(type)) continue;
+        if (open.delete(type)) closed.set(type, decision);
+      }
     }
   }
   // Nothing starts any more. Charges made after a refusal may lengthen its wait, so refused types are decided again.
@@ -158,6 +170,9 @@ export function planClaim<L extends ReadyLane>(
   }
   return refusals < MAX_REFUSALS ? answer(refused, false) : answer(refused, true, true);
 }
+
+/** Does it wait only for heavy heads of the key? */
+const waitsForHeads = ({ by, charge }: Refused): boolean => by.rule.weight !== null && by.wait(charge) === 0;
 
 /** Could a lighter job start before it? A job that waits for a release may wait for more than others need. */
 function isTooHeavy({ by, wait, charge }: Refused): boolean {

@@ -266,6 +266,38 @@ export const heavyHeads: Cases = {
     equal(await s.claimIds(), [later], "then the other");
   },
 
+  "a light job that waits for the second of two heavy heads does not keep the first one waiting": async (s) => {
+    for (const byGroup of [false, true]) {
+      const types = [`first ${byGroup}`, `light ${byGroup}`, `second ${byGroup}`];
+      const [first, few, second] = types as [string, string, string];
+      await define(s, rule(`k ${byGroup}`, { concurrency: 10 }, { weight: "n", types, byGroup }));
+      await s.add({ type: few, weights: { n: 7 } });
+      const job = await s.claimOne({ types: [few] });
+      await s.add({ type: few, weights: { n: 1 } });
+      const id = await s.addOne({ type: first, weights: { n: 4 } });
+      await s.add({ type: second, queue: "r", weights: { n: 9 } });
+      equal([await count(s, { types: [first] }), await count(s, { queue: "r" })], [0, 0], "the heavy ones");
+      await s.storage.report([{ ...lease(job), weights: { n: 5 } }]);
+      equal(await s.claimIds({ types: [first, few] }), [id], "what starts when the first one fits");
+    }
+  },
+
+  "a job that waits for the second of two heavy heads does not delay the wake-up time of the first one": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.add(light(6));
+    const job = await s.claimOne(LIGHT);
+    const [, first] = await s.add({ ...light(5), type: "other" }, heavy(5), { ...heavy(10), queue: "r" });
+    equal(await count(s, HEAVY), 0, "the first one");
+    await s.clock.advance(300);
+    await s.add({ ...light(1), priority: 5 });
+    await s.claimOne(LIGHT);
+    equal(await said(s, { queue: "r" }), blocked(1_000), "the second one");
+    await s.storage.report([{ ...lease(job), weights: { n: 5 } }]);
+    equal(await said(s), blocked(700), "the job before the first one");
+    await s.clock.advance(700);
+    equal(await s.claimIds(), [first], "what starts when the first one fits");
+  },
+
   "a pause of another type ends no reservation of a heavy head": async (s) => {
     const id = await waiting(s);
     await s.storage.setPaused("q", "other", true);

@@ -500,11 +500,11 @@ BEGIN
       done.blocked_waits := done.blocked_waits || longest;
       done.blocked_names := done.blocked_names || rule.name;
       done.blocked_grps := done.blocked_grps || keys.grps[keeper];
-      -- A job that only waits behind a heavy one is not too heavy itself.
-      done.blocked_heavy := done.blocked_heavy || CASE WHEN rule.weight IS NOT NULL AND {schema}.refusal_wait(rule,
-        keys.grps[keeper], kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
-        THEN j_seq[head] END;
-      k_closed[keeper] := longest;
+      -- A job that only waits behind a heavy one is not too heavy itself, and heads that come before that one do not wait with it.
+      own := CASE WHEN rule.weight IS NULL THEN 0 ELSE {schema}.refusal_wait(rule, keys.grps[keeper], kept_weight, kept_slots, s_weight[s],
+        s_slots[s], s_starts[s], ttl, now) END;
+      done.blocked_heavy := done.blocked_heavy || CASE WHEN own > 0 THEN j_seq[head] END;
+      k_closed[keeper] := greatest(k_closed[keeper], CASE WHEN rule.weight IS NULL THEN longest ELSE own END);
       IF rule.by_group AND keys.holds[keeper] AND s_starts[s] = 0 AND NOT keys.starved[keeper] THEN
         done.starved_names := done.starved_names || rule.name;
         done.starved_grps := done.starved_grps || keys.grps[keeper];
