@@ -117,6 +117,19 @@ export const othersWait: Cases = {
     equal((await goesOn(s, jobs[0]!)).othersWaitMs, 0, "for how long others wait");
   },
 
+  "a worker that starts a heavy job and is refused another one is not one that waits for slots": async (s) => {
+    await define(s, rule("k", { concurrency: 5 }, { weight: "n" }));
+    await s.add({ type: "a", weights: { n: 4 } });
+    const job = await s.claimOne({ types: ["a"] });
+    await s.add({ type: "b", weights: { n: 4 } }, { type: "b", weights: { n: 4 } });
+    equal((await claimed(s, { types: ["b"] })).jobs.length, 0, "how many the other worker starts");
+    await s.settle(completed(job));
+    equal((await claimed(s, { types: ["b"] })).jobs.length, 1, "how many it starts then");
+    await s.add({ type: "a", weights: { n: 2 } });
+    await s.clock.advance(300);
+    equal(await claimed(s, { types: ["a"] }), { jobs: [], othersWaitMs: 0 }, "what the first worker gets");
+  },
+
   "a claim for no jobs, which only looks, waits for no slot": async (s) => {
     const job = await full(s);
     equal(await claimed(s, { types: ["b"], max: 0 }), { jobs: [], othersWaitMs: 0 }, "what it gets");

@@ -123,6 +123,8 @@ export function starve(step: ClaimStep): void {
   const claimant = step.full.length === 0 ? undefined : claimantOf(step.request);
   if (claimant === undefined) return;
   for (const limitState of step.full) {
+    // It has some all the same: a job was refused before another one started, or among those that a heavy head let look.
+    if (step.started.some(({ charges }) => charges.some((one) => one.limitState === limitState))) continue;
     limitState.starve(claimant, step.time);
     if (step.started.length === 0) noteOthers(step, limitState);
   }
