@@ -249,9 +249,9 @@ export class ClaimLoop {
   #planNext(claim: Claim, { max, prefetch, lingers }: Plan, answeredAt: number): void {
     const { emitter, admission, sleep, inFlight, outcomes } = this.#parts;
     const { jobs, more, nextInMs, blockedBy } = claim;
-    this.#wakeUpTime.answered(claim, max + prefetch, lingers, answeredAt);
+    const asks = this.#wakeUpTime.answered(claim, max + prefetch, lingers, answeredAt);
     emitter.answered(claim, answeredAt);
-    if (more && !lingers) admission.want();
+    if (asks) admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
     if (empty && !sleep.signalled && inFlight.size === 0 && outcomes.size === 0) emitter.foundEmpty();
   }

@@ -134,8 +134,8 @@ export class WakeUpTime {
     if (this.#byWakeUp) this.#claimedByWakeUpAt = now;
   }
 
-  /** Takes the answer to a claim of `max`. */
-  answered(claim: Claim, max: number, lingers: boolean, now: number): void {
+  /** Takes the answer to a claim of `max`. Returns whether to ask the limiter for jobs that wait. */
+  answered(claim: Claim, max: number, lingers: boolean, now: number): boolean {
     const { jobs, more, nextInMs, blockedBy, othersWaitMs = 0 } = claim;
     this.#othersWaitMs = othersWaitMs;
     if (othersWaitMs > 0) for (const { token } of jobs) this.#wanted.set(token, now - othersWaitMs);
@@ -152,10 +152,10 @@ export class WakeUpTime {
       this.#nextAt = this.#lingerUntil;
     }
     const blocked = blockedBy !== null && !more;
-    this.#awaitsRelease = blocked && nextInMs === null;
-    if (blocked && this.#nextAt === Number.POSITIVE_INFINITY) this.#nextAt = now + RELEASE_POLL_MS;
-    // A claim that only looked has not asked for a slot.
-    if (this.#awaitsRelease && lingers) this.#nextAt = now;
+    // A claim that only looked has not asked for a slot: others do not know of it.
+    const looked = max === 0;
+    if (!looked || !more) this.#awaitsRelease = blocked && nextInMs === null;
+    if (blocked && this.#nextAt === Number.POSITIVE_INFINITY) this.#nextAt = now + (looked ? 0 : RELEASE_POLL_MS);
     this.#blockedUntil = blocked ? this.#nextAt : 0;
     if (jobs.length > 0) this.#backoffMs = 0;
     else if (this.#byWakeUp) {
@@ -163,5 +163,6 @@ export class WakeUpTime {
       this.#backoffMs = Math.min(longest, 2 * this.#backoffMs || FIRST_BACKOFF_MS);
     }
     this.#byWakeUp = false;
+    return !lingers && (more || (looked && this.#awaitsRelease));
   }
 }

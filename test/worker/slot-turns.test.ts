@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defineLimits, Worker } from "../../src/index.ts";
+import { ConcurrencyLimiter, defineLimits, Worker } from "../../src/index.ts";
 import { sharedLimiter } from "../../src/limiter/shared/shared-limiter.ts";
 import { type House, HOUSES, many, work } from "./support.ts";
 
@@ -131,6 +131,37 @@ describe.each(HOUSES)("$name", ({ open }) => {
     await stopped;
     expect(first.errors).toEqual([]);
   });
+
+  it.each([
+    ["one by one", undefined],
+    ["in batches", { size: 2, linger: 50 }],
+  ])(
+    "a worker with a limiter of its own that starts jobs %s gets slots that another one would take again for ever",
+    async (_, batch) => {
+      const house = open();
+      const { clock, queue } = house;
+      const counts: Counts = { a: 0, b: 0 };
+      const pass = (type: string) => () => {
+        counts[type]! += 1;
+        return new Promise<void>((done) => clock.after(JOB_MS, done));
+      };
+      const limits = defineLimits({ gpu: { concurrency: 1, all: true } });
+      for (const type of ["a", "b"]) await queue.addBulk(many(400, type));
+      const first = work(house, { a: pass("a") }, { limits });
+      await clock.advance(100);
+      const limiter = new ConcurrencyLimiter(5, { clock });
+      const handlers = { b: pass("b") };
+      const options = { storage: house.storage, clock, limits, limiter };
+      const second =
+        batch === undefined ? new Worker("q", handlers, options) : new Worker("q", handlers, { ...options, batch });
+      await clock.advance(3_000);
+      expect([counts["a"]! > 100, counts["b"]! > 10]).toEqual([true, true]);
+      const stopped = Promise.all([first.worker.stop(), second.stop()]);
+      await clock.advance(1_000);
+      await stopped;
+      expect(first.errors).toEqual([]);
+    },
+  );
 
   it.each([1, 2, 4])(
     "workers for three types share %i slots of one limit, and leave none of them unused",
