@@ -131,6 +131,8 @@ export class WakeUpTime {
   /** A claim begins: it may miss what happens from now on. */
   claims(now: number): void {
     this.#woken = false;
+    this.#yields = false;
+    this.#leftUntil = this.#handsOverUntil;
     if (this.#byWakeUp) this.#claimedByWakeUpAt = now;
   }
 

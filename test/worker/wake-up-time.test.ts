@@ -161,6 +161,19 @@ describe("the wake-up time of a worker", () => {
     expect(wakeUpTime.mayClaim(11)).toBe(true);
   });
 
+  it("a worker that claimed with a job that ended, and not for a wake-up, is not late after that", () => {
+    for (const yielded of [false, true]) {
+      const wakeUpTime = new WakeUpTime(0);
+      wakeUpTime.answered(GOT, 1, false, 0);
+      wakeUpTime.answered({ ...blocked(null), othersWaitMs: 1 }, 1, false, 0);
+      wakeUpTime.wakeUp();
+      if (yielded) expect(wakeUpTime.mayClaim(0)).toBe(false);
+      wakeUpTime.claims(1);
+      wakeUpTime.answered(blocked(5), 1, false, 1);
+      expect(wakeUpTime.mayClaim(6)).toBe(true);
+    }
+  });
+
   it("a worker that waits for a release claims every 30 s", () => {
     const wakeUpTime = new WakeUpTime(0);
     expect(claimsOf(wakeUpTime, blocked(null), 100_000, () => {})).toEqual([0, 30_000, 60_000, 90_000]);
