@@ -31,7 +31,8 @@ export function workers({ served: { workers: live, unhandled } }: KeptFacts): Fi
   const check = "workers";
   const [first] = unhandled;
   const shown = live === 0 ? "none is live" : plural(live, "live worker");
-  if (first === undefined) return { check, status: "ok", says: `${shown}, and no type waits for one` };
+  if (first === undefined)
+    return { check, status: "ok", says: `${shown}, and no type has waited for one for a minute` };
   const { queue, type, waiting, oldestMs } = first;
   const others = unhandled.length === 1 ? "" : `; and of ${plural(unhandled.length - 1, "more type")}`;
   return {
