@@ -12,6 +12,9 @@ const SETTLE_APART_AFTER_MS = 1_000;
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
 
+/** A limiter in this process has granted a start after so many microtasks, if it can. */
+const GRANTED_WITHIN = 100;
+
 /** What the next call of the storage asks for. */
 interface Plan {
   /** How many jobs could run at once. */
@@ -37,6 +40,8 @@ export class ClaimLoop {
   /** Jobs that were cancelled while a claim was under way: the claim may answer with them. */
   readonly #cancelled = new Set<string>();
   #claiming = false;
+  /** Jobs waited for a slot of this worker or of a limit when the latest claim was answered. */
+  #asks = false;
   /** The latest claim got more jobs than could run: there may be more to prefetch. */
   #gotPrefetched = false;
   /** The storage answered the latest claim or settle before the event loop had its turn. */
@@ -107,6 +112,13 @@ export class ClaimLoop {
     const { settings, outcomes, sleep, admission, inFlight, emitter } = this.#parts;
     const { clock } = settings;
     inFlight.check();
+    if (outcomes.size > 0 && this.#asks && !admission.asking && admission.ready(1) === 0) {
+      // With a grant, settle and claim are one step. Between two, slots would be free for a moment that is too short for others: they are
+      // woken up in vain, and no claim of this worker would say that they wait.
+      admission.want();
+      for (let i = 0; i < GRANTED_WITHIN && admission.asking; i++) await Promise.resolve();
+      sleep.begin();
+    }
     const now = clock.now();
     const plan = this.#plan(now);
     if (outcomes.size === 0 && !this.#mayFindWork(plan, now)) {
@@ -249,9 +261,9 @@ export class ClaimLoop {
   #planNext(claim: Claim, { max, prefetch, lingers }: Plan, answeredAt: number): void {
     const { emitter, admission, sleep, inFlight, outcomes } = this.#parts;
     const { jobs, more, nextInMs, blockedBy } = claim;
-    const asks = this.#wakeUpTime.answered(claim, max + prefetch, lingers, answeredAt);
+    this.#asks = this.#wakeUpTime.answered(claim, max + prefetch, lingers, answeredAt);
     emitter.answered(claim, answeredAt);
-    if (asks) admission.want();
+    if (this.#asks && (more || max === 0)) admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
     if (empty && !sleep.signalled && inFlight.size === 0 && outcomes.size === 0) emitter.foundEmpty();
   }

@@ -136,7 +136,7 @@ export class WakeUpTime {
     if (this.#byWakeUp) this.#claimedByWakeUpAt = now;
   }
 
-  /** Takes the answer to a claim of `max`. Returns whether to ask the limiter for jobs that wait. */
+  /** Takes the answer to a claim of `max`. Returns whether jobs wait that may start at once, or after a release. */
   answered(claim: Claim, max: number, lingers: boolean, now: number): boolean {
     const { jobs, more, nextInMs, blockedBy, othersWaitMs = 0 } = claim;
     this.#othersWaitMs = othersWaitMs;
@@ -165,6 +165,6 @@ export class WakeUpTime {
       this.#backoffMs = Math.min(longest, 2 * this.#backoffMs || FIRST_BACKOFF_MS);
     }
     this.#byWakeUp = false;
-    return !lingers && (more || (looked && this.#awaitsRelease));
+    return !lingers && (more || this.#awaitsRelease);
   }
 }
