@@ -21,10 +21,10 @@ async function block(pool: pg.Pool): Promise<void> {
 }
 
 /** How many rows of gates and lanes a claim reads, by any plan. */
-async function readBy(pool: pg.Pool, types: readonly string[] | null): Promise<number> {
+async function readBy(pool: pg.Pool, types: readonly string[] | null, queue = "q"): Promise<number> {
   const client = await pool.connect();
   try {
-    const { leaseMs, ...request } = anything({ max: 1, types });
+    const { leaseMs, ...request } = anything({ queue, max: 1, types });
     const text = JSON.stringify({ ...request, settle: undefined, claim: 1, lease_ms: leaseMs, bytes: 1e9, plan: PLAN });
     await client.query("BEGIN");
     await client.query("SELECT sluice.claim_2($1)", [text]);
@@ -50,15 +50,14 @@ test("a claim does not look at all gates that are closed", async () => {
 
 test("a claim of any type under a limit of one does not look at all lanes where no job waits any more", async () => {
   const { storage, pool } = await open();
-  // What another test has deleted is read again.
-  await pool.query("VACUUM sluice.gates, sluice.lanes");
   await storage.limits.define([rule("k", { concurrency: 9 }, { types: ["t"] })]);
-  await storage.add([newJob(), newJob()]);
-  expect((await storage.claim(anything({ max: 1 }))).jobs).toHaveLength(1);
+  // In a queue of its own: entries of what the other test has deleted may be there still, and would be read.
+  await storage.add([newJob({ queue: "r" }), newJob({ queue: "r" })]);
+  expect((await storage.claim(anything({ queue: "r", max: 1 }))).jobs).toHaveLength(1);
   await pool.query(
     `INSERT INTO sluice.lanes (queue, type, priority, grp, own, used_at, ready)
-    SELECT 'q', 't', 0, ':u' || n, n, 1, false FROM generate_series(1, $1) n`,
+    SELECT 'r', 't', 0, ':u' || n, n, 1, false FROM generate_series(1, $1) n`,
     [GATES],
   );
-  expect(await readBy(pool, null)).toBeLessThan(100);
+  expect(await readBy(pool, null, "r")).toBeLessThan(100);
 });
