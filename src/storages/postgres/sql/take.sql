@@ -86,8 +86,9 @@ BEGIN
         WHERE j.ctid = ANY (done.jobs || done.refused) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
       EXIT WHEN cardinality(held) = cardinality(done.jobs) + cardinality(done.refused);
       -- Other transactions have some of them. Under a limit others are decided about anew; its lock keeps other claims away meanwhile.
-      missed := ARRAY(SELECT c.seq FROM unnest(done.charged || done.refused, done.charged_seqs || done.refused_seqs) AS c (place, seq)
-        WHERE c.place <> ALL (held));
+      missed := ARRAY(SELECT c.seq FROM unnest(done.jobs, done.job_seqs, done.is_charged) AS c (place, seq, is_charged)
+        WHERE c.is_charged AND c.place <> ALL (held)
+        UNION ALL SELECT r.seq FROM unnest(done.refused, done.refused_seqs) AS r (place, seq) WHERE r.place <> ALL (held));
       IF missed = '{}' THEN
         done := {schema}.lock_uncharged(q.queue, done, now);
         EXIT;
@@ -186,8 +187,8 @@ DECLARE
   k_closed float8[]; k_shut boolean[];
   -- Types that a limit for all of their jobs has refused.
   t_closed boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
-  -- What starts take: which of them, of which state, how much.
-  d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
+  -- What starts: jobs, and their lanes; whether they run under limits. What these take: which of them, of which state, how much.
+  d_jobs tid[] := '{}'; d_seqs bigint[] := '{}'; d_lanes bigint[] := '{}'; d_charged boolean[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
   h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
   -- Do heavy heads wait for one of the rules?
   heavy boolean := false;
@@ -302,10 +303,6 @@ BEGIN
       WHERE l.blocked_by = ANY ({schema}.names_of(rules)) AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL);
   END IF;
 
-  done.job_lanes := '{}';
-  done.is_charged := '{}';
-  done.charged := '{}';
-  done.charged_seqs := '{}';
   done.refused_seqs := '{}';
   done.emptied := '{}';
   done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_grps := '{}'; done.blocked_heavy := '{}';
@@ -421,12 +418,9 @@ BEGIN
       started := started + 1;
       started_bytes := started_bytes + j_bytes[head];
       d_jobs := d_jobs || j_place[head];
-      done.job_lanes := done.job_lanes || l_id[lane];
-      done.is_charged := done.is_charged || (t_rules[l_type[lane]] > 0);
-      IF t_rules[l_type[lane]] > 0 THEN
-        done.charged := done.charged || j_place[head];
-        done.charged_seqs := done.charged_seqs || j_seq[head];
-      END IF;
+      d_seqs := d_seqs || j_seq[head];
+      d_lanes := d_lanes || l_id[lane];
+      d_charged := d_charged || (t_rules[l_type[lane]] > 0);
       -- Gates of a limit that it does not run under any more were opened when that changed, and their lock is not held.
       IF weighs AND j_seq[head] IS NOT DISTINCT FROM l_heavy[lane] AND l_by[lane] = ANY ({schema}.names_of(rules)) THEN
         done.freed_names := done.freed_names || l_by[lane];
@@ -522,6 +516,9 @@ BEGIN
   done.again := again;
   done.missed := false;
   done.jobs := d_jobs;
+  done.job_seqs := d_seqs;
+  done.job_lanes := d_lanes;
+  done.is_charged := d_charged;
   done.keys := keys;
   done.starts := s_starts;
   done.weights := s_weight;
@@ -532,9 +529,14 @@ BEGIN
   done.hold_starts := h_starts;
   done.hold_states := h_states;
   done.hold_slots := h_slots;
-  done.keyed := ARRAY(SELECT l.id FROM unnest(l_id, l_keys, l_gave) AS l (id, keys, gave) WHERE l.gave AND l.keys <> '');
-  done.emptied := done.emptied || ARRAY(SELECT e FROM unnest(plan.emptied) AS e
-    WHERE coalesce(NOT l_stuck[array_position(plan.lanes, e)], true));
+  done.keyed := '{}';
+  IF keyed THEN
+    done.keyed := ARRAY(SELECT l.id FROM unnest(l_id, l_keys, l_gave) AS l (id, keys, gave) WHERE l.gave AND l.keys <> '');
+  END IF;
+  IF plan.emptied <> '{}' THEN
+    done.emptied := done.emptied || ARRAY(SELECT e FROM unnest(plan.emptied) AS e
+      WHERE coalesce(NOT l_stuck[array_position(plan.lanes, e)], true));
+  END IF;
   -- Only under the lock of its row a lane gets a turn, is set not ready or blocked, each in a later statement: one that another claim
   -- has locked is left to that. All lanes of a priority and group have had their turn, of the types that were asked for: but of those
   -- with keys a thousand at most. Without a unit there are no turns.

@@ -246,13 +246,11 @@ CREATE TYPE {schema}.planned_grants AS (
   at float8,
   again boolean,
   missed boolean,
-  -- The jobs that start, in order.
+  -- The jobs that start, in order; whether they run under limits.
   jobs tid[],
+  job_seqs bigint[],
   job_lanes bigint[],
   is_charged boolean[],
-  -- Those of them that run under limits.
-  charged tid[],
-  charged_seqs bigint[],
   -- What they take: which start, of which state, how much; what each holds by itself; and of each state all together.
   use_starts integer[],
   use_states integer[],
