@@ -374,6 +374,26 @@ export const heavyHeads: Cases = {
     equal(await s.claimIds(LIGHT), [late], "when no worker has claimed the heavy one");
   },
 
+  "a job that comes due in front of a heavy head wakes up workers that wait behind the head": async (s) => {
+    await define(
+      s,
+      rule("k", { concurrency: 10 }, { weight: "n" }),
+      rule("other", { concurrency: 1 }, { types: ["heavy"] }),
+    );
+    await s.add(heavy(1), { ...light(6), queue: "r" });
+    const first = await s.claimOne(HEAVY);
+    equal(await count(s, { queue: "r", leaseMs: 600_000 }), 1, "how many start");
+    await s.settle(retry(first, 200));
+    const [, late] = await s.add(heavy(8), { ...light(1), queue: "r" });
+    equal(await said(s, HEAVY), blocked(200), "the heavy one");
+    equal(await said(s, { queue: "r" }), blocked(null), "behind the heavy one");
+    await take(s, "other", { ttlMs: 600_000 });
+    await s.clock.advance(200);
+    const step = () => s.claim(HEAVY);
+    ok(await s.wakes(step, { queue: "r", mayStart: true }), "expected a wake-up when another job is in front");
+    equal(await s.claimIds({ queue: "r" }), [late], "what starts then");
+  },
+
   "a job that another limit refuses for a while does not wait for a heavy head of a lower priority": async (s) => {
     await define(
       s,

@@ -26,14 +26,14 @@ $$;
 --
 -- One claim at a time does this, and the others go on without, unless they have nothing else to do (`waits`). A lane is looked at only
 -- under the lock of its row: another claim may be about to set it not ready. Where a row is locked the jobs are as if they had only just
--- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again decides. Answers whether some may be left; NULL:
--- another transaction is about to change these lanes.
+-- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again decides.
 --
 -- queue_name: of which queue. types: those that the claim asks for, whose limits are locked. others: all types of which jobs wait.
--- names: of limits that weigh and are locked. most: how many are read. at: now.
+-- names: of limits that weigh and are locked. most: how many are read. at: now. outside: some may be left; NULL: another transaction is
+-- about to change these lanes. wake_all: all waiting workers are to be woken.
 CREATE OR REPLACE FUNCTION {schema}.fold_arrivals(
-  queue_name text, types text[], others text[], names text[], most integer, waits boolean, at float8
-) RETURNS boolean
+  queue_name text, types text[], others text[], names text[], most integer, waits boolean, at float8, OUT outside boolean, OUT wake_all boolean
+)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   -- What has arrived, one of each lane: the first of its jobs; and all jobs that were named.
@@ -60,9 +60,10 @@ DECLARE
   idle bigint[];
   blocked bigint[];
 BEGIN
+  wake_all := false;
   IF NOT pg_try_advisory_xact_lock({schema}.lock_key('fold', queue_name)) THEN
     IF NOT waits OR NOT EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
-      RETURN NULL;
+      RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock({schema}.lock_key('fold', queue_name));
   END IF;
@@ -123,7 +124,7 @@ BEGIN
   END IF;
   IF names <> '{}' THEN
     -- Lanes that jobs have come into, and all lanes of jobs without a group and keys.
-    PERFORM {schema}.look_again(ARRAY(
+    wake_all := {schema}.look_again(ARRAY(
       SELECT l.id FROM {schema}.lanes l
       WHERE l.id = ANY (blocked) AND l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
         AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND {schema}.head_of(l) = ANY (jobs)
@@ -132,7 +133,9 @@ BEGIN
       WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = '' AND l.keys = ''
         AND l.queue = queue_name AND l.type = ANY (types) AND l.heavy IS NOT NULL AND l.heavy IS DISTINCT FROM {schema}.head_of(l)), at);
   END IF;
-  RETURN CASE WHEN NOT busy THEN coalesce(too_many, false) END;
+  IF NOT busy THEN
+    outside := coalesce(too_many, false);
+  END IF;
 END
 $$;
 
@@ -257,8 +260,8 @@ END
 $$;
 
 -- These lanes waited for limits that weigh, and have another job in front now than the one that was too heavy: it may fit where that one
--- did not, and lanes that waited behind it may look as well. The locks of the limits are held.
-CREATE OR REPLACE FUNCTION {schema}.look_again(ids bigint[], at float8) RETURNS void
+-- did not, and what waited behind it may look as well. The locks of the limits are held. Answers whether all waiting workers are to be woken.
+CREATE OR REPLACE FUNCTION {schema}.look_again(ids bigint[], at float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   other record;
@@ -266,6 +269,7 @@ BEGIN
   FOR other IN UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ids) RETURNING l.blocked_by, l.blocked_grp LOOP
     PERFORM {schema}.unblock_lanes(other.blocked_by, ARRAY[other.blocked_grp], at);
   END LOOP;
+  RETURN FOUND;
 END
 $$;
 

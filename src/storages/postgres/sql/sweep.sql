@@ -15,7 +15,7 @@ DECLARE
   limits record;
   old record;
   lanes integer;
-  arriving boolean;
+  arriving record;
   wake_all boolean;
 BEGIN
   PERFORM {schema}.begin_step();
@@ -29,10 +29,11 @@ BEGIN
   wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
   SELECT * INTO limits FROM {schema}.prune_limits(now);
   arriving := {schema}.sweep_arrivals(now, weighing);
+  wake_all := wake_all OR arriving.wake_all;
   lanes := {schema}.sweep_lanes(now);
   SELECT * INTO old FROM {schema}.prune_rows(now);
   RETURN json_build_object('stalled', lost.stalled, 'deleted', old.deleted + limits.deleted + lanes,
-    'more', old.more OR limits.more OR lanes = 500 OR arriving OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
+    'more', old.more OR limits.more OR lanes = 500 OR arriving.more OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
     'woken', lost.woken, 'wakeAll', wake_all, 'events', lost.published OR late.published OR again.published);
 END
 $$;
@@ -215,16 +216,18 @@ END
 $$;
 
 -- Opens lanes for arrivals of queues without claims, so that arrivals do not pile up: where there are more than a thousand, as many as a
--- claim would, in ten queues at the most. Answers whether there is more.
+-- claim would, in ten queues at the most.
 --
--- now: the time. names: of limits that weigh: they are locked.
-CREATE OR REPLACE FUNCTION {schema}.sweep_arrivals(now float8, names text[]) RETURNS boolean
+-- now: the time. names: of limits that weigh: they are locked. more: there is more. wake_all: all waiting workers are to be woken.
+CREATE OR REPLACE FUNCTION {schema}.sweep_arrivals(now float8, names text[], OUT more boolean, OUT wake_all boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   few CONSTANT integer := 1000;
   arrived text;
-  more boolean := false;
+  folded record;
 BEGIN
+  more := false;
+  wake_all := false;
   FOR arrived IN
     WITH RECURSIVE queues AS (
       (SELECT a.queue FROM {schema}.arrivals a ORDER BY a.queue LIMIT 1)
@@ -235,9 +238,10 @@ BEGIN
     SELECT q.queue FROM queues q
     WHERE EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = q.queue OFFSET few) LIMIT 10
   LOOP
-    more := coalesce({schema}.fold_arrivals(arrived, '{}', {schema}.waiting_types(arrived), names, few, false, now), false) OR more;
+    folded := {schema}.fold_arrivals(arrived, '{}', {schema}.waiting_types(arrived), names, few, false, now);
+    more := more OR coalesce(folded.outside, false);
+    wake_all := wake_all OR folded.wake_all;
   END LOOP;
-  RETURN more;
 END
 $$;
 

@@ -28,8 +28,9 @@ DECLARE
   weighing text[] := '{}';
   -- Do lanes wait for limits?
   blocked boolean;
+  folded record;
   outside boolean;
-  busy boolean := false;
+  busy boolean;
   changed boolean := false;
   again boolean := true;
   epoch bigint;
@@ -42,7 +43,6 @@ DECLARE
   without bigint[] := '{}';
 BEGIN
   jobs := '[]';
-  wake_all := false;
   published := false;
   SELECT m.rules, (SELECT array_agg(p.type) FROM {schema}.pauses p WHERE p.queue = q.queue),
     EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue)
@@ -57,12 +57,11 @@ BEGIN
     SELECT coalesce(array_agg(a.type ORDER BY a.place), '{}') INTO types
       FROM (SELECT u.type, min(u.place) AS place FROM unnest(q.types) WITH ORDINALITY AS u (type, place) GROUP BY u.type) a;
   END IF;
-  outside := {schema}.fold_arrivals(q.queue, types, others, weighing, greatest(few, want, least(1000, 5 * want)),
+  folded := {schema}.fold_arrivals(q.queue, types, others, weighing, greatest(few, want, least(1000, 5 * want)),
     cardinality(plan.places) > 0 IS NOT TRUE, now);
-  IF outside IS NULL THEN
-    busy := true;
-    outside := false;
-  END IF;
+  wake_all := folded.wake_all;
+  outside := coalesce(folded.outside, false);
+  busy := folded.outside IS NULL;
   IF blocked THEN
     PERFORM {schema}.open_gates(q.queue, types, want + 1, {schema}.names_of(rules), now);
   END IF;
@@ -104,7 +103,7 @@ BEGIN
     granted := written.granted;
     others_wait := done.others;
     jobs := written.jobs;
-    wake_all := written.wake_all;
+    wake_all := wake_all OR written.wake_all;
     published := written.published;
     busy := busy OR written.taken;
     again := done.again;
