@@ -1,6 +1,7 @@
 import type { JobKeys } from "../core/job.ts";
 import { applies, type Charge, chargeOf, type Keyed, labelOf, type LimitRule, ONE, valueOf } from "../limits/rule.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
+import { type HeavyHead, waitForHeads } from "./heavy-heads.ts";
 
 /** One key of a limit during one claim: for one group, or for all. The charges of the claim count at once. */
 export interface LimitKey {
@@ -11,6 +12,8 @@ export interface LimitKey {
    * there is one. A job that does not come before a heavy job that waits for the key waits with it.
    */
   wait(charge: Charge, priority?: number): Wait;
+  /** Of a key that weighs jobs: since when the job that would start waits for it as a heavy head (`heavy-heads.ts`); infinity: it does not. */
+  readonly since: number;
   take(charge: Charge): void;
 }
 
@@ -39,6 +42,8 @@ export const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGrou
 export const labelOfKey = ({ rule, group }: Pick<LimitKey, "rule" | "group">): string =>
   labelOf(rule.name, isForOneGroup(rule) ? group : null);
 
+const sinceOf = (key: LimitKey): number => (key.rule.weight === null ? Number.POSITIVE_INFINITY : key.since);
+
 /** The limits of a type in one queue. */
 interface OfType {
   readonly general: readonly LimitKey[];
@@ -57,8 +62,8 @@ interface OfType {
  * The limits that the jobs of one claim run under. A start takes all of its limits or none.
  *
  * A later job does not pass an earlier one that waits for a limit: when the head of a type does not fit under a limit that is not
- * per group, the limit is closed for the rest of the claim. So a heavy job waits for one window at the most,
- * however many light ones there are.
+ * per group, the limit is closed for the rest of the claim, but for heavy heads that it refused before. So a heavy job waits for one
+ * window at the most, however many light ones there are.
  */
 export class ClaimLimits {
   readonly #rules: readonly LimitRule[];
@@ -68,8 +73,8 @@ export class ClaimLimits {
   /** The same, by which rules apply: types under the same rules have one. */
   readonly #kinds = new Map<string, OfType>();
   readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
-  /** Keys that a head waits for; how long, and its priority. */
-  readonly #closed = new Map<LimitKey, { readonly wait: Wait; readonly priority: number }>();
+  /** Heads of this claim that wait for a key, as if each had reserved it from now on. */
+  readonly #closed = new Map<LimitKey, (HeavyHead & { until: Wait })[]>();
 
   /** `rules`: those in force. `keyOf` is called once for each limit and group. */
   constructor(rules: readonly LimitRule[], queue: string, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
@@ -99,7 +104,7 @@ export class ClaimLimits {
       const own = by.wait(charge, priority);
       if (own === NEVER) return { granted: false, by, wait: own, charge };
       const closed = this.#closed.get(by);
-      const wait = closed && priority <= closed.priority ? Math.max(own, closed.wait) : own;
+      const wait = closed ? Math.max(own, waitForHeads(closed, { id: 1, priority, since: sinceOf(by) }, 0)) : own;
       if (wait > (last?.wait ?? 0)) last = { by, wait, charge };
     }
     return last === undefined ? { granted: true, charges } : { granted: false, ...last };
@@ -115,11 +120,18 @@ export class ClaimLimits {
     for (const { key, charge } of charges) key.take(charge);
   }
 
-  /** A head waits so long for this key: for the rest of the claim no job of its priority or a lower one starts under it. */
+  /**
+   * The head that asked last waits so long for this key: for the rest of the claim no job of its priority or a lower one starts under it,
+   * but for heavy heads that the key refused before.
+   */
   close(key: LimitKey, wait: Wait, priority: number): void {
-    const before = this.#closed.get(key);
-    const holds = before !== undefined && before.priority >= priority;
-    this.#closed.set(key, { wait: holds ? Math.max(wait, before.wait) : wait, priority });
+    if (wait === 0) return;
+    const since = sinceOf(key);
+    const heads = this.#closed.get(key) ?? [];
+    this.#closed.set(key, heads);
+    const last = heads.at(-1);
+    if (last?.priority === priority && last.since === since) last.until = Math.max(last.until, wait);
+    else heads.push({ id: 0, priority, since, until: wait });
   }
 
   /** When the limits that close this type as a whole grant a start that counts for one; and the key with the longest wait. */

@@ -14,6 +14,8 @@ import {
 /** A lane that a claim may take from. */
 export interface ReadyLane extends Lane {
   readonly type: string;
+  /** Truthy if a key has refused its first job, or one that was first before, as a heavy head. */
+  readonly heavy?: unknown;
 }
 
 /** The job that is next in a lane. */
@@ -95,8 +97,8 @@ export function planClaim<L extends ReadyLane>(
     // A job that waits only for heavy heads is none itself. Heads that come before these do not wait with it.
     const weighs = by.rule.weight !== null;
     const fits = weighs ? by.wait(charge) : 0;
-    lanes.block(lane, wait, by, fits);
     limits.close(by, weighs ? fits : wait, lane.priority);
+    lanes.block(lane, wait, by, fits);
     const least = blocked.get(lane.type);
     if (least === undefined || wait < least.wait) blocked.set(lane.type, refused);
   };
@@ -108,10 +110,10 @@ export function planClaim<L extends ReadyLane>(
     refusals += 1;
     return true;
   };
-  /** May the first job of the type start: a heavy head that comes before those that another job waits for? */
+  /** May the first job of the type start: a heavy head that comes before one that another job waits for, or is? */
   const passes = (type: string): boolean => {
     const lane = lanes.first(type);
-    const head = lane && lanes.head(lane);
+    const head = lane?.heavy ? lanes.head(lane) : undefined;
     return head !== undefined && limits.ask(type, lane!, head.weights, lane!.priority).granted;
   };
   while (refusals < MAX_REFUSALS) {
@@ -138,12 +140,13 @@ export function planClaim<L extends ReadyLane>(
       started += 1;
     } else if (!passOver(lane, decision)) {
       // A head that is too heavy is recorded, so that other claims do not start jobs with what it waits for.
-      if (isTooHeavy(decision)) block(lane, decision);
+      const heavy = isTooHeavy(decision);
+      if (heavy) block(lane, decision);
       else lanes.close?.(lane, decision.wait, decision.by);
-      const waits = waitsForHeads(decision);
       for (const type of decision.by.rule.types ?? [...open]) {
-        if (waits && type !== lane.type && open.has(type) && passes(type)) continue;
-        if (open.delete(type)) closed.set(type, decision);
+        if (!open.has(type) || ((heavy || type !== lane.type) && passes(type))) continue;
+        open.delete(type);
+        closed.set(type, decision);
       }
     }
   }
@@ -170,9 +173,6 @@ export function planClaim<L extends ReadyLane>(
   }
   return refusals < MAX_REFUSALS ? answer(refused, false) : answer(refused, true, true);
 }
-
-/** Does it wait only for heavy heads of the key? */
-const waitsForHeads = ({ by, charge }: Refused): boolean => by.rule.weight !== null && by.wait(charge) === 0;
 
 /** Could a lighter job start before it? A job that waits for a release may wait for more than others need. */
 function isTooHeavy({ by, wait, charge }: Refused): boolean {

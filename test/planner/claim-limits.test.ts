@@ -68,6 +68,44 @@ describe("the limits of one claim", () => {
     expect(!impossible.granted && [impossible.by.rule.name, impossible.wait]).toEqual(["never", NEVER]);
   });
 
+  it("a key that a heavy head closes stays open for higher priorities and for heads that it refused before", () => {
+    const weighed = limitRule("weighed", {}, { weight: "n" });
+    const { limits, keys } = under([weighed]);
+    const wait = (priority: number, since = Number.POSITIVE_INFINITY) => {
+      const decision = limits.ask("t", { group: null }, null, priority);
+      keys[0]!.since = since;
+      const again = limits.ask("t", { group: null }, null, priority);
+      keys[0]!.since = Number.POSITIVE_INFINITY;
+      return [decision, again].map((one) => (one.granted ? 0 : one.wait));
+    };
+    const close = (ms: number, priority: number, since: number) => {
+      keys[0]!.since = since;
+      limits.close(keys[0]!, ms, priority);
+      keys[0]!.since = Number.POSITIVE_INFINITY;
+    };
+    expect(wait(0)).toEqual([0, 0]);
+    close(0, 5, 1);
+    expect(wait(0)).toEqual([0, 0]);
+    close(30, 5, 3);
+    expect([wait(6), wait(5, 2), wait(5, 3), wait(4, 2)]).toEqual([
+      [0, 0],
+      [30, 0],
+      [30, 30],
+      [30, 30],
+    ]);
+    close(20, 5, 2);
+    expect([wait(5, 1), wait(5, 2), wait(5, 3)]).toEqual([
+      [30, 0],
+      [30, 20],
+      [30, 30],
+    ]);
+    close(10, 4, 9);
+    expect([wait(6), wait(4, 1)]).toEqual([
+      [0, 0],
+      [30, 30],
+    ]);
+  });
+
   it("the earliest start of a type ignores limits by group and counts for one", () => {
     const rules = [general, limitRule("other", {}, { types: ["a"] }), grouped];
     const { limits } = under(rules, { general: 0, other: 0, grouped: 0 }, { general: 20, other: 50, grouped: 90 });

@@ -24,6 +24,8 @@ export class ToyKey implements LimitKey {
   readonly full: Wait;
   left: number;
   asked = 0;
+  /** Of the head that asks. */
+  since = Number.POSITIVE_INFINITY;
 
   constructor(rule: LimitRule, group: string | null, left: number, full: Wait = 100) {
     this.rule = rule;

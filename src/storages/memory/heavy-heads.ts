@@ -13,6 +13,10 @@ export interface Asking {
   readonly looksAt: (lane: Lane) => boolean;
 }
 
+/** Since when the first job of the lane waits for this key as a heavy head; infinity: it does not. */
+export const sinceOf = (lane: Lane | undefined, key: MemoryLimitState | undefined): number =>
+  lane?.heavy && lane.heavy.by === key ? lane.heavy.since : Number.POSITIVE_INFINITY;
+
 /** The heavy heads of all limit keys (`planner/heavy-heads.ts`). */
 export class HeavyHeads {
   readonly #heads = new Map<MemoryLimitState, Set<LaneHead>>();
@@ -33,7 +37,7 @@ export class HeavyHeads {
       }
       if (lane !== own && isOver(head, now)) this.drop(lane);
     }
-    const since = own?.heavy?.by === limitState ? own.heavy.since : Number.POSITIVE_INFINITY;
+    const since = sinceOf(own, limitState);
     return waitForHeads(heads, { id: own?.id ?? 0, priority, since }, now, ({ lane }) => asking?.looksAt(lane));
   }
 

@@ -282,6 +282,35 @@ export const heavyHeads: Cases = {
     }
   },
 
+  "a heavy head that fits starts, also if a claim asks first for one that the limit refused later": async (s) => {
+    for (const [i, [byTenant, one]] of [
+      [false, false],
+      [false, true],
+      [true, false],
+      [true, true],
+    ].entries()) {
+      const early = `early ${i}`;
+      const [late, few] = one ? [early, early] : [`late ${i}`, `light ${i}`];
+      const types = [early, late, few];
+      const by = byTenant ? BY("tenant") : {};
+      await define(s, rule(`k ${i}`, { concurrency: 9 }, { weight: "n", types, ...by }));
+      const of = (type: string, group: string, n: number) => ({ type, group, keys: { tenant: "x" }, weights: { n } });
+      await s.add(of(early, "served", 5), of(early, "served", 3));
+      const { jobs } = await s.claim({ types: [early] });
+      const first = await s.addOne(of(early, "served", 2));
+      equal(await count(s, { types: [early] }), 0, "the head that is refused first");
+      const second = await s.addOne(of(late, "new", 4));
+      equal(await count(s, { types: [late] }), 0, "the other head");
+      const other = await s.addOne(of(few, "other", 1));
+      await s.settle(completed(jobs[1]!));
+      await s.add({ ...of(few, "urgent", 2), priority: 5 });
+      equal(await count(s, { types: [few], max: 1 }), 1, "of a higher priority, when both fit");
+      equal(await s.claimIds({ types }), [first], "what starts when only the first one fits");
+      await s.settle(completed(jobs[0]!));
+      equal(await s.claimIds({ types }), [second, other], "then the other, and what fits beside it");
+    }
+  },
+
   "a job that waits for the second of two heavy heads does not delay the wake-up time of the first one": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add(light(6));

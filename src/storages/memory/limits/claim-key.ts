@@ -6,7 +6,7 @@ import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import type { KeyCharge, LimitKey } from "../../../planner/claim-limits.ts";
 import { availableOf, decideFor } from "../../../storage/inspected-key.ts";
 import type { Book } from "../book.ts";
-import type { Asking } from "../heavy-heads.ts";
+import { type Asking, sinceOf } from "../heavy-heads.ts";
 import type { Lane, Line, StoredJob } from "../lanes.ts";
 import type { MemoryQueue } from "../queues.ts";
 import type { MemoryKey } from "./key.ts";
@@ -87,6 +87,10 @@ export class ClaimKey implements LimitKey {
       }
     }
     return wait;
+  }
+
+  get since(): number {
+    return sinceOf(this.#step.lane, this.#key.limitState);
   }
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */

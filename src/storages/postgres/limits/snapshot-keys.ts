@@ -92,11 +92,16 @@ export class SnapshotKeys {
     return taken;
   }
 
+  /** Since when the job that asks waits for this limit; infinity: it does not. */
+  since(name: string, grp: string): number {
+    const { asking } = this;
+    return asking?.by === name && asking.grp === grp ? asking.since : Number.POSITIVE_INFINITY;
+  }
+
   /** How long heads that are too heavy for this limit are waited for, by a job of this priority that asks now. */
   behind(name: string, grp: string, priority: number): Wait {
-    const asking = this.asking ?? { id: 0, by: null, grp: null, since: 0 };
-    const { id } = asking;
-    const since = asking.by === name && asking.grp === grp ? asking.since : Number.POSITIVE_INFINITY;
+    const id = this.asking?.id ?? 0;
+    const since = this.since(name, grp);
     const heads = this.#heavy.flatMap(([limit, state, lane, own, until, waited]): HeavyHead[] => {
       if (limit !== name || state !== grp) return [];
       return [{ id: lane, priority: own, until: until >= RELEASED ? WHEN_RELEASED : until, since: waited }];
@@ -143,6 +148,10 @@ export class SnapshotKey implements LimitKey {
     if (wait !== 0 && this.#row !== undefined) this.#keys.refuses(this.rule, this.#row);
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
+  }
+
+  get since(): number {
+    return this.#keys.since(this.rule.name, this.#grp);
   }
 
   /** Does a release of its slots wake up what waits, though no lane stands at its gate? */

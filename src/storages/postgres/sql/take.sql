@@ -179,11 +179,11 @@ DECLARE
   -- start that was (0: with none of these).
   u_served integer[] := '{}'; u_turn integer[] := '{}';
   -- Keys: of each rule for all, then, for each group and keys of lanes, of each rule by group. What was taken of their states: in all,
-  -- and by the latest start. Has a head been refused?
+  -- and by the latest start. Has a head been refused: for how long, the lowest priority, and since when the first of that priority waits?
   groups text[] := '{}'; group_keys text[] := '{}'; lanes_of text[];
   keys {schema}.claim_keys;
   s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
-  k_closed float8[]; k_shut boolean[];
+  k_closed float8[]; k_priority float8[]; k_since float8[]; k_shut boolean[];
   -- Types that a limit for all of their jobs has refused.
   t_closed boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
   -- What starts: jobs, and their lanes; whether they run under limits. What these take: which of them, of which state, how much.
@@ -201,7 +201,8 @@ DECLARE
   -- Have lanes of the queue keys?
   keyed boolean;
   is_late CONSTANT boolean := coalesce(plan.is_late, false);
-  keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
+  keeper integer; longest float8; kept_weight float8; kept_slots float8; kept_since float8; never boolean;
+  since float8;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
     IF rule.by_group THEN
@@ -292,6 +293,8 @@ BEGIN
     s_slots := s_weight;
     s_charged := s_weight;
     k_closed := s_weight;
+    k_priority := s_weight;
+    k_since := s_weight;
     s_starts := array_fill(0, ARRAY[cardinality(keys.ids)]);
     s_latest := s_starts;
     s_use := s_starts;
@@ -388,14 +391,18 @@ BEGIN
         own := {schema}.refusal_wait(rules[r], keys.grps[k], weight, slots, s_weight[s], s_slots[s], s_starts[s], ttl, now);
         never := own = -1;
       END IF;
+      since := 'Infinity';
+      IF r_weight[r] IS NOT NULL AND j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k] THEN
+        since := coalesce(l_since[lane], 0);
+      END IF;
       IF heavy AND r_weight[r] IS NOT NULL AND NOT never THEN
         -- A light one would fit now and then for ever, while a heavy one waits.
-        own := greatest(own, {schema}.heavy_wait(keys.names[k], keys.grps[k], l_priority[lane], l_id[lane],
-          CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k]
-            THEN coalesce(l_since[lane], 0) ELSE 'Infinity' END, now, false));
+        own := greatest(own, {schema}.heavy_wait(keys.names[k], keys.grps[k], l_priority[lane], l_id[lane], since, now, false));
       END IF;
-      -- Nothing behind one that it has refused passes, also what the plan does not expect to fit.
-      own := greatest(own, k_closed[k]);
+      -- Nothing behind one that it has refused passes, also what the plan does not expect to fit; a heavy head that it refused before may.
+      IF k_closed[k] > own AND NOT (l_priority[lane] = k_priority[k] AND since < k_since[k]) THEN
+        own := k_closed[k];
+      END IF;
       -- What is to be blocked stands at a gate, however long a limit for all refuses it besides, if neither weighs.
       IF own > longest OR never OR (k_shut[k] AND keeper = 0 AND kind = 1)
         OR (kind = 3 AND own > 0 AND r > all_count AND keeper BETWEEN 1 AND all_count AND num_nonnulls(r_weight[r], r_weight[keeper]) = 0) THEN
@@ -403,6 +410,7 @@ BEGIN
         keeper := k;
         kept_weight := weight;
         kept_slots := slots;
+        kept_since := since;
       END IF;
       EXIT WHEN never;
     END LOOP;
@@ -497,7 +505,13 @@ BEGIN
       own := CASE WHEN rule.weight IS NULL THEN 0 ELSE {schema}.refusal_wait(rule, keys.grps[keeper], kept_weight, kept_slots, s_weight[s],
         s_slots[s], s_starts[s], ttl, now) END;
       done.blocked_heavy := done.blocked_heavy || CASE WHEN own > 0 THEN j_seq[head] END;
-      k_closed[keeper] := greatest(k_closed[keeper], CASE WHEN rule.weight IS NULL THEN longest ELSE own END);
+      own := CASE WHEN rule.weight IS NULL THEN longest ELSE own END;
+      IF own > 0 THEN
+        k_since[keeper] := CASE WHEN k_closed[keeper] = 0 THEN kept_since
+          WHEN k_priority[keeper] > l_priority[lane] THEN '-Infinity' ELSE least(k_since[keeper], kept_since) END;
+        k_priority[keeper] := l_priority[lane];
+        k_closed[keeper] := greatest(k_closed[keeper], own);
+      END IF;
       IF rule.by_group AND keys.holds[keeper] AND s_starts[s] = 0 AND NOT keys.starved[keeper] THEN
         done.starved_names := done.starved_names || rule.name;
         done.starved_grps := done.starved_grps || keys.grps[keeper];

@@ -94,6 +94,10 @@ export class SqliteKey implements LimitKey, InspectedKey {
     return wait;
   }
 
+  get since(): number {
+    return this.#keys.askingFor(this.rule.name).since;
+  }
+
   #waitFor(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : decideFor(this, charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
