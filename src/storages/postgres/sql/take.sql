@@ -202,7 +202,8 @@ DECLARE
   keyed boolean;
   is_late CONSTANT boolean := coalesce(plan.is_late, false);
   keeper integer; longest float8; kept_weight float8; kept_slots float8; kept_since float8; never boolean;
-  since float8;
+  -- Since when the head waits for a key that weighs jobs; infinity: it does not.
+  since float8 := 'Infinity';
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
     IF rule.by_group THEN
@@ -391,9 +392,9 @@ BEGIN
         own := {schema}.refusal_wait(rules[r], keys.grps[k], weight, slots, s_weight[s], s_slots[s], s_starts[s], ttl, now);
         never := own = -1;
       END IF;
-      since := 'Infinity';
-      IF r_weight[r] IS NOT NULL AND j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k] THEN
-        since := coalesce(l_since[lane], 0);
+      IF weighs THEN
+        since := CASE WHEN r_weight[r] IS NOT NULL AND j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k]
+          AND l_state[lane] = keys.grps[k] THEN coalesce(l_since[lane], 0) ELSE 'Infinity' END;
       END IF;
       IF heavy AND r_weight[r] IS NOT NULL AND NOT never THEN
         -- A light one would fit now and then for ever, while a heavy one waits.
