@@ -6,7 +6,7 @@ import { build } from "esbuild";
  * there is and little more, so that it does not grow unnoticed; docs/decisions/0011-size.md says what it consists of.
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
-  '* from "sluice"': 83_200,
+  '* from "sluice"': 83_300,
   '* from "sluice/server"': 45_700,
   '{ rateLimit } from "sluice"': 6_000,
   '{ concurrencyLimit } from "sluice"': 5_100,

@@ -75,8 +75,8 @@ export class MemoryLanes implements LaneSource<Lane> {
     const { book, lines } = this.#step;
     let own = false;
     for (const limitState of this.#unreserved) {
-      // The step may have opened their gates before: workers have to look again all the same.
-      if (book.gates.has(limitState)) book.freed.noteRule();
+      // The step may have opened their gates before, and the head takes what the step has returned: workers have to look again all the same.
+      if (book.gates.has(limitState) || book.freed.has(limitState)) book.freed.noteRule();
       for (const { line } of book.gates.openAll(limitState)) own ||= lines.has(line);
     }
     this.#unreserved.clear();

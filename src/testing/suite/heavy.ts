@@ -403,6 +403,23 @@ export const heavyHeads: Cases = {
     equal(await s.claimIds(LIGHT), [late], "when no worker has claimed the heavy one");
   },
 
+  "a heavy head that takes just what its claim returns wakes up workers that wait behind it": async (s) => {
+    for (const [i, by] of [{}, BY("tenant")].entries()) {
+      const types = [`heavy ${i}`, `light ${i}`];
+      await define(s, rule(`k ${i}`, { concurrency: 11 }, { weight: "n", types, ...by }));
+      const of = (type: string, n: number) => ({ type, keys: { tenant: "x" }, weights: { n } });
+      const [heavyOnes, lightOnes] = types.map((type) => ({ types: [type], leaseMs: 600_000 }));
+      await s.add(of(types[0]!, 7));
+      const first = await s.claimOne(heavyOnes);
+      const second = await s.addOne(of(types[0]!, 7));
+      const late = await s.addOne(of(types[1]!, 1));
+      equal(await count(s, { types }), 0, "the heavy one, and what is behind it");
+      const step = async () => equal(await s.claimIds({ ...heavyOnes, settle: [completed(first)] }), [second], "then");
+      ok(await s.wakes(step, { mayStart: true, quietFirst: true }), "expected a wake-up when the heavy one starts");
+      equal(await s.claimIds(lightOnes), [late], "beside the heavy one");
+    }
+  },
+
   "a job that comes due in front of a heavy head wakes up workers that wait behind the head": async (s) => {
     await define(
       s,

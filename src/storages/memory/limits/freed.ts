@@ -35,6 +35,11 @@ export class Freed {
     limitState.awaited = false;
   }
 
+  /** Did the step return something of this limit, for which others wait? */
+  has(limitState: MemoryLimitState): boolean {
+    return this.#before.has(limitState);
+  }
+
   /** Waiters of this rate are notified when the step is over. */
   noteRate(rate: RateState): void {
     this.#rates.add(rate);

@@ -5,6 +5,7 @@ import { neverFits } from "../../../storage/stored-rules.ts";
 import { isAnyBehind, openBehind } from "../limits/gates.ts";
 import { grantOf } from "../limits/grants.ts";
 import { chargeStarts } from "../limits/job-charges.ts";
+import { hasReleased } from "../limits/release.ts";
 import type { Step } from "../step.ts";
 import { endUnstarted } from "./ended.ts";
 import type { ClaimLanes, Refused } from "./claim-lanes.ts";
@@ -127,8 +128,8 @@ function letOthersLook(
   { name, grp }: { readonly name: string; readonly grp: string },
   plan: ClaimLanes,
 ): void {
-  // The step may have opened their gates before: workers have to look again all the same.
-  if (isAnyBehind(step, name, grp)) step.wakesAll = true;
+  // The step may have opened their gates before, and the head takes what the step has returned: workers have to look again all the same.
+  if (isAnyBehind(step, name, grp) || hasReleased(step, name, grp)) step.wakesAll = true;
   for (const other of openBehind(step, name, grp)) plan.othersMayLook ||= plan.takes(other);
 }
 

@@ -161,6 +161,13 @@ export function wakeReleased(step: Step): void {
   }
 }
 
+/** Did the step release something of this state of a limit, for which others wait? */
+export function hasReleased(step: Step, name: string, grp: string): boolean {
+  for (const released of step.released.values())
+    if (released.marked && released.name === name && released.grp === grp) return true;
+  return false;
+}
+
 function availabilityOf(step: Step, rule: LimitRule, id: number, { grp, used }: Released): Availability {
   const group = groupOf(grp);
   const { concurrency } = quotaOf(rule, group);
