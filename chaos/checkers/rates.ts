@@ -1,4 +1,4 @@
-import type { Digest } from "../history/digest.ts";
+import { type Digest, takenBack } from "../history/digest.ts";
 import { Finding, round, type Verdict } from "./verdict.ts";
 
 /** So many in any window. */
@@ -23,12 +23,9 @@ export function callsOf(history: Digest, limiter: string): number[] {
 
 /** When jobs started under the limits of their claims, by the clock of the storage. What was taken back does not count. */
 function grantsOf(history: Digest, limiter: string): number[] {
-  const undone = new Set<string>();
-  for (const { job, token, unstarted, verdict } of history.settles) {
-    if (unstarted && verdict !== "stale") undone.add(`${job} ${token}`);
-  }
+  const undone = takenBack(history);
   return history.claims
-    .filter(({ limits, job, token }) => limits.includes(limiter) && !undone.has(`${job} ${token}`))
+    .filter(({ limits, token }) => limits.includes(limiter) && !undone.has(token))
     .map(({ grantMs }) => grantMs)
     .toSorted((a, b) => a - b);
 }

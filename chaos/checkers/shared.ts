@@ -1,6 +1,6 @@
 import type { JobRecord } from "../../src/core/job.ts";
 import { applies, chargeOf, type LimitRule, type Quota, quotaOf, valueOf } from "../../src/limits/rule.ts";
-import { type Digest, groupBy } from "../history/digest.ts";
+import { type Digest, groupBy, takenBack } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 import { Finding, round, type Verdict } from "./verdict.ts";
 
@@ -22,11 +22,13 @@ interface Start {
 }
 
 /**
- * I5 and I7 for shared limits as granted, by the clock and the records of the storage alone: claims that were never answered count
+ * I5 and I7 for shared limits as granted, by the clock and the records of the storage: claims that were never answered count
  * like all others. What a start reserves must fit beside what all others in the window have used at least; and beside
- * no more than so many others that have not ended.
+ * no more than so many others that have not ended. Starts that were taken back do not count: the record of a job keeps the instant of
+ * its latest start in any case.
  */
-export function shared(final: Final): Verdict[] {
+export function shared(history: Digest, final: Final): Verdict[] {
+  const undone = takenBack(history);
   const windows = new Finding("I5", "starts");
   const slots = new Finding("I7", "starts");
   let full = 0;
@@ -34,7 +36,7 @@ export function shared(final: Final): Verdict[] {
   for (const { rule } of final.limits) {
     const jobs = final.jobs.filter(({ queue, type }) => applies(rule, queue, type));
     for (const [group, mine] of groupBy(jobs, (job) => valueOf(rule, job) ?? "")) {
-      const starts = mine.flatMap((job) => startsOf(job, rule, final)).toSorted((a, b) => a.from - b.from);
+      const starts = mine.flatMap((job) => startsOf(job, rule, final, undone)).toSorted((a, b) => a.from - b.from);
       const quota = quotaOf(rule, group === "" ? null : group);
       const name = group === "" ? rule.name : `${rule.name}[${group}]`;
       const shares = [checkWindows(windows, name, quota, starts), checkSlots(slots, name, quota, starts)];
@@ -48,12 +50,14 @@ export function shared(final: Final): Verdict[] {
   return [windows.verdict, slots.verdict];
 }
 
-function startsOf(job: JobRecord, rule: LimitRule, final: Final): Start[] {
+function startsOf(job: JobRecord, rule: LimitRule, final: Final, undone: ReadonlySet<number>): Start[] {
   const { weight: reserved } = chargeOf(rule, job.weights);
   const data = JSON.parse(job.data) as { readonly tokens?: number };
   const used = rule.weight === null ? reserved : Math.min(reserved, data.tokens ?? reserved);
   const starts = (final.attempts.get(job.id) ?? []).map(({ startedAt, endedAt }) => ({ from: startedAt, to: endedAt }));
-  if (job.startedAt !== null) starts.push({ from: job.startedAt, to: job.finishedAt ?? Number.POSITIVE_INFINITY });
+  if (job.startedAt !== null && !undone.has(job.token)) {
+    starts.push({ from: job.startedAt, to: job.finishedAt ?? Number.POSITIVE_INFINITY });
+  }
   // The last attempt of a dead job is among both.
   const once = new Map(starts.map((start) => [start.from, start]));
   return Array.from(once.values(), ({ from, to }) => ({ from, to, reserved, used }));

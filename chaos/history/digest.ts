@@ -249,3 +249,8 @@ export function groupBy<T>(all: readonly T[], by: (one: T) => string): Map<strin
   }
   return groups;
 }
+
+/** The tokens of starts that workers took back, since their handlers were not called. */
+export function takenBack({ settles }: Digest): ReadonlySet<number> {
+  return new Set(settles.flatMap(({ token, unstarted, verdict }) => (unstarted && verdict !== "stale" ? [token] : [])));
+}

@@ -101,7 +101,7 @@ export async function busyMachine(world: World): Promise<Outcome> {
   const verdicts = [
     ...usual(history, final, { drained: false, busy: true }),
     sharedAsCalled(history, final),
-    ...shared(final),
+    ...shared(history, final),
     rate(history, own),
     granted(history, own),
     ...COMPOSITE.map(({ name, max, windowMs }) => rate(history, { limiter: name, max, windowMs })),

@@ -63,7 +63,7 @@ export async function pooler(world: World): Promise<Outcome> {
     const { history, final } = await world.collect();
     const verdicts = [
       ...usual(history, final, { drained: true, outages: true }),
-      ...shared(final),
+      ...shared(history, final),
       sharedAsCalled(history, final),
       slotsBack(final),
     ];

@@ -71,7 +71,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   const { history, final } = await world.collect();
   const verdicts = [
     ...usual(history, final, { drained: true, busy }),
-    ...shared(final),
+    ...shared(history, final),
     sharedAsCalled(history, final),
     slotsBack(final),
     recovery(history, final, { leaseMs: LEASE_MS, sweepMs: 0, slackMs: BACK_MS + 2 * world.stallMs }),

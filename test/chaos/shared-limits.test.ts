@@ -31,11 +31,15 @@ const stalled = (startedAt: number, endedAt: number): AttemptRecord => ({
   error: { name: "StalledJobError", message: "", code: "SLUICE_STALLED" },
 });
 
-const violations = (...[kept, definitions, attempts = {}]: Parameters<typeof check>) =>
-  check(kept, definitions, attempts).flatMap((verdict) => verdict.violations);
+const violations = (...asked: Parameters<typeof check>) => check(...asked).flatMap((verdict) => verdict.violations);
 
-function check(kept: readonly Kept[], definitions: LimitDefinitions, attempts: Record<string, AttemptRecord[]> = {}) {
-  return shared(finalOf(kept, { attempts, limits: limitsOf(definitions) }));
+function check(
+  kept: readonly Kept[],
+  definitions: LimitDefinitions,
+  attempts: Record<string, AttemptRecord[]> = {},
+  story = new Story(),
+) {
+  return shared(story.digest, finalOf(kept, { attempts, limits: limitsOf(definitions) }));
 }
 
 describe("windows of shared limits", () => {
@@ -52,6 +56,13 @@ describe("windows of shared limits", () => {
     const kept = [job("1", 60, 70), job("2", 50, 51)];
     expect(violations(kept, two)).toEqual([]);
     expect(violations(kept, two, { 1: [stalled(0, 55)] })).toHaveLength(1);
+  });
+
+  it("do not count starts that were taken back", () => {
+    const kept = [job("1", 0, 1), job("2", 50, 51), job("3", 60, 60, { token: 3, state: "waiting", finishedAt: null })];
+    const back = (stale: boolean) => new Story().settle(62, "a", "3", 3, { to: "back", unstarted: true, stale });
+    expect(violations(kept, two, {}, back(true))).toHaveLength(1);
+    expect(violations(kept, two, {}, back(false))).toEqual([]);
   });
 
   it("are counted for each group on its own, with what it has instead, and for jobs of their types alone", () => {
