@@ -54,7 +54,7 @@ const SOUND: readonly (readonly [string, string])[] = [
   ["log lines of no job", "SELECT count(*)::int AS n FROM sluice.log WHERE job NOT IN (SELECT seq FROM sluice.jobs)"],
   [
     "slots held for jobs that do not run",
-    `SELECT count(*)::int AS n FROM sluice.holds WHERE until IS NULL
+    `SELECT count(*)::int AS n FROM sluice.slots WHERE until IS NULL
        AND token NOT IN (SELECT token FROM sluice.jobs WHERE state = 'active')`,
   ],
 ];

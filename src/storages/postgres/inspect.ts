@@ -51,7 +51,7 @@ const TIME = `SELECT greatest(last, wall + skew) AS now, wall, greatest(skew, la
   FROM {schema}.meta, LATERAL (SELECT {schema}.wall() AS wall) AS clock`;
 const LIMITS = `SELECT * FROM (
     SELECT CASE WHEN grp = '' THEN name ELSE name || '[' || substr(grp, 2) || ']' END AS name, longest AS "windowMs",
-      CASE WHEN pause_until > now THEN pause_until - now END AS "heldForMs",
+      CASE WHEN held_until > now THEN held_until - now END AS "heldForMs",
       coalesce((SELECT sum(n) FROM {schema}.starts WHERE limit_id = l.id AND at > now - l.longest), 0) AS starts
     FROM {schema}.limits AS l, LATERAL (SELECT {schema}.present() AS now) AS clock) AS seen
   WHERE "heldForMs" IS NOT NULL OR starts > 0

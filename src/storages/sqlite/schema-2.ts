@@ -8,7 +8,8 @@
 export const SCHEMA_2 = `
   -- The clock of the computer (time.ts), and how often the clock was repaired. \`settings\` grows with every change of what
   -- settings.ts reads, \`listeners\` with every change of listeners: a process reads them again when the number is another one.
-  -- They begin above the number of a process that has read nothing. \`rules\` is for processes of version 1, see below.
+  -- They begin above the number of a process that has read nothing. \`rules\` is for processes of version 1, see below, and so is the name
+  -- of \`news\`, which they read outside of steps: it counts the steps that woke up workers and waiters.
   ALTER TABLE sluice_meta ADD COLUMN repairs INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE sluice_meta ADD COLUMN boot TEXT;
   ALTER TABLE sluice_meta ADD COLUMN awake REAL NOT NULL DEFAULT 0;

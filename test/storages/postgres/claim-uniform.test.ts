@@ -95,14 +95,14 @@ const life = fc.record({
 });
 
 /** What is left behind, without generated numbers. What a window has in use is read as of now. */
-const LEFT = `SELECT l.name, l.grp, l.awaited, l.starved_by, l.starved_since, l.latest_at, l.pause_until, l.remaining, l.remaining_until, l.failures, l.open_until, l.held, l.longest,
+const LEFT = `SELECT l.name, l.grp, l.awaited, l.starved_by, l.starved_since, l.latest_at, l.held_until, l.remaining, l.remaining_until, l.failures, l.open_until, l.held, l.longest,
     l.newest, l.window_ms, CASE WHEN l.window_ms IS NOT NULL THEN sluice.window_used(l.id, l.window_ms, l.used, l.seen_at, l.window_ms, sluice.present()) END AS used,
     (SELECT coalesce(sum(s.n), 0) FROM sluice.starts s WHERE s.limit_id = l.id AND greatest(l.seen_at, sluice.present()) - s.at < l.window_ms) AS counted,
     (SELECT sum(s.n) FROM sluice.starts s WHERE s.limit_id = l.id) AS starts, l.called_at, l.called_by, l.called_in,
     (SELECT json_agg(json_build_array(s.at, s.began, s.since, s.n, s.claim IS NULL) ORDER BY s.at, s.seq)
       FROM sluice.starts s WHERE s.limit_id = l.id AND s.began IS NOT NULL) AS granted,
     (SELECT json_agg(json_build_array(h.slots, h.n, h.at, h.until) ORDER BY h.slots, h.n, h.at, h.until)
-      FROM sluice.holds h WHERE h.limit_id = l.id) AS holds
+      FROM sluice.slots h WHERE h.limit_id = l.id) AS slots
   FROM sluice.limits l ORDER BY l.name, l.grp`;
 
 interface Claiming {

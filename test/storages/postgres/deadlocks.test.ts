@@ -11,14 +11,14 @@ const ACTORS = 8;
 
 /** What would be wrong in the tables while no statement runs. */
 const WRONG: Readonly<Record<string, string>> = {
-  "holds of jobs that do not run": `SELECT * FROM sluice.holds h WHERE until IS NULL AND token > 0
+  "slots of jobs that do not run": `SELECT * FROM sluice.slots h WHERE until IS NULL AND token > 0
     AND NOT EXISTS (SELECT FROM sluice.jobs j WHERE j.token = h.token AND state = 'active')`,
-  "holds of more jobs or of less than run": `SELECT * FROM sluice.holds h WHERE token < 0
+  "slots of more jobs or of fewer than run": `SELECT * FROM sluice.slots h WHERE token < 0
     AND (n, slots) <> (SELECT count(*), count(*) FROM sluice.jobs j WHERE sluice.block_of(j.token) = h.token AND state = 'active')`,
   "what jobs hold that is no sum": `SELECT name, grp, held FROM sluice.limits l WHERE held <>
-    (SELECT coalesce(sum(slots), 0) FROM sluice.holds h WHERE h.limit_id = l.id AND until IS NULL)`,
-  "starts and holds of limits that there are not": `SELECT limit_id FROM sluice.holds UNION ALL SELECT limit_id FROM sluice.starts
-    EXCEPT ALL SELECT limit_id FROM (SELECT limit_id FROM sluice.holds UNION ALL SELECT limit_id FROM sluice.starts) s
+    (SELECT coalesce(sum(slots), 0) FROM sluice.slots h WHERE h.limit_id = l.id AND until IS NULL)`,
+  "starts and slots of limits that there are not": `SELECT limit_id FROM sluice.slots UNION ALL SELECT limit_id FROM sluice.starts
+    EXCEPT ALL SELECT limit_id FROM (SELECT limit_id FROM sluice.slots UNION ALL SELECT limit_id FROM sluice.starts) s
       JOIN sluice.limits l ON l.id = s.limit_id`,
   "totals that are no sums": `SELECT name, grp, used FROM sluice.limits l WHERE window_ms IS NOT NULL AND used <>
     (SELECT coalesce(sum(n), 0) FROM sluice.starts s WHERE s.limit_id = l.id AND l.seen_at - s.at < l.window_ms)`,
@@ -59,7 +59,7 @@ test(
     expect(await once(url, "SELECT id FROM sluice.jobs WHERE state NOT IN ('completed', 'dead', 'cancelled')")).toEqual(
       [],
     );
-    expect(await once(url, "SELECT * FROM sluice.holds")).toEqual([]);
+    expect(await once(url, "SELECT * FROM sluice.slots")).toEqual([]);
 
     // Every job that a call reported as added is there, except those that were removed or replaced by others.
     const { added, removed, keyed } = shared;

@@ -137,7 +137,7 @@ test("names that try to break out of their statement are data: they come back as
         // A life that ended early leaves nothing for the next.
         await once(
           url,
-          "DELETE FROM sluice.jobs; DELETE FROM sluice.rules; DELETE FROM sluice.limits; DELETE FROM sluice.starts; DELETE FROM sluice.holds; DELETE FROM sluice.keys; DELETE FROM sluice.pauses; DELETE FROM sluice.lanes",
+          "DELETE FROM sluice.jobs; DELETE FROM sluice.rules; DELETE FROM sluice.limits; DELETE FROM sluice.starts; DELETE FROM sluice.slots; DELETE FROM sluice.keys; DELETE FROM sluice.pauses; DELETE FROM sluice.lanes",
         );
       }),
     { numRuns: 60, seed: SEED },

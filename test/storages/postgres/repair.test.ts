@@ -28,7 +28,7 @@ const OTHERS = [
   "limits.used",
   "limits.held",
   "limits.longest",
-  "holds.slots",
+  "slots.slots",
   "starts.n",
   "starts.spent",
 ];

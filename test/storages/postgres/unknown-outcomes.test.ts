@@ -70,7 +70,7 @@ async function scene(options: PostgresStorageOptions, isolation = "read committe
 async function usedOf({ admin }: Pick<Scene, "admin">): Promise<{ readonly starts: number; readonly slots: number }> {
   const { rows } = await admin.query<{ starts: number; slots: number }>(
     `SELECT (SELECT coalesce(sum(n), 0)::float8 FROM sluice.starts) AS starts,
-       (SELECT coalesce(sum(slots), 0)::float8 FROM sluice.holds WHERE slots > 0) AS slots`,
+       (SELECT coalesce(sum(slots), 0)::float8 FROM sluice.slots WHERE slots > 0) AS slots`,
   );
   return rows[0]!;
 }

@@ -31,7 +31,7 @@ BEGIN
     'used', CASE WHEN quota.max IS NULL OR quota.window_ms IS NULL THEN 0
       ELSE sluice.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, quota.window_ms, now) END,
     'held', CASE WHEN said.probes IS NULL AND quota.concurrency IS NULL THEN 0
-      ELSE (sluice.held_of(kept.id, kept.held, NULL, now)).slots END,
+      ELSE (sluice.slots_in_use(kept.id, kept.held, NULL, now)).slots END,
     'wait', nullif(sluice.refusal_wait(said, state_grp, charge.weight, charge.slots, 0, 0, 0, NULL, now), 'Infinity'),
     -- A claim decides no earlier than what it knows of.
     'fits', CASE WHEN keys.at = now THEN NOT keys.closed[1] AND charge.weight <= keys.weights[1] AND charge.slots <= keys.slots[1]
@@ -50,7 +50,7 @@ interface Comparisons {
 const PREPARE = `
 WITH v AS (SELECT * FROM json_to_recordset($1) AS v(name text, grp text, "windowMs" float8, used float8, "seenAt" float8, state json, "forgottenAt" float8,
     newest float8, held float8, starts json, holds json)),
-  l AS (INSERT INTO sluice.limits (name, grp, latest_at, called_at, called_by, called_in, pause_until, remaining, remaining_until, open_until, window_ms, used, seen_at,
+  l AS (INSERT INTO sluice.limits (name, grp, latest_at, called_at, called_by, called_in, held_until, remaining, remaining_until, open_until, window_ms, used, seen_at,
       longest, newest, forgotten_at, prune_at, held)
     SELECT name, grp, (state ->> 'latestAt')::float8, (state ->> 'calledAt')::float8, (state ->> 'calledBy')::bigint,
       (state ->> 'calledIn')::float8, (state ->> 'heldUntil')::float8, (state ->> 'remaining')::float8,
@@ -58,7 +58,7 @@ WITH v AS (SELECT * FROM json_to_recordset($1) AS v(name text, grp text, "window
     FROM v RETURNING id, name),
   s AS (INSERT INTO sluice.starts (limit_id, at, since, n) SELECT l.id, s.at, s.at, s.n FROM v JOIN l USING (name),
     json_to_recordset(v.starts) AS s(at float8, n float8) ORDER BY l.id, s.at)
-INSERT INTO sluice.holds (limit_id, token, slots, at, until) SELECT l.id, row_number() OVER (), h.slots, h.at, h.until
+INSERT INTO sluice.slots (limit_id, token, slots, at, until) SELECT l.id, row_number() OVER (), h.slots, h.at, h.until
   FROM v JOIN l USING (name), json_to_recordset(v.holds) AS h(slots float8, at float8, until float8)`;
 
 const stateGroup = ({ rule, group }: Vector): string => (!rule.byGroup ? "" : group === null ? "-" : `:${group}`);

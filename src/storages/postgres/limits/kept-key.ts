@@ -26,7 +26,7 @@ interface LimitRow {
   readonly called_by: number | null;
   /** How long the latest call took that was confirmed. */
   readonly called_in: number;
-  readonly pause_until: number | null;
+  readonly held_until: number | null;
   readonly remaining: number | null;
   readonly remaining_until: number | null;
   readonly failures: number;
@@ -57,7 +57,7 @@ function stateOf(row: LimitRow | null): KeyState {
     calledAt: row.called_at,
     calledBy: row.called_by,
     calledIn: row.called_in,
-    heldUntil: row.pause_until,
+    heldUntil: row.held_until,
     remaining: row.remaining,
     remainingUntil: row.remaining_until,
     failures: row.failures,

@@ -54,7 +54,7 @@ BEGIN
   END IF;
   -- Which limits there are, as they are locked, and what is held of which. Not for here: what is held singly, or of others; what is
   -- confirmed of others; and while a lane waits for a limit of other types, for a claim of any type (claim.sql: way_of).
-  SELECT r.*, h.*, EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
+  SELECT r.*, h.*, EXISTS (SELECT FROM {schema}.slots h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
     OR CASE WHEN q.types IS NULL AND NOT r.whole THEN EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) OR EXISTS (
       SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL) ELSE false END AS special
   INTO way FROM (
@@ -68,7 +68,7 @@ BEGIN
   ) r CROSS JOIN LATERAL (
     SELECT array_agg(h.limit_id) AS held, bool_and(h.n <= ended) AS done,
       bool_and({schema}.lock_key('limit', l.name) = ANY (r.keys)) AS known
-    FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (blocks)
+    FROM {schema}.slots h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (blocks)
   ) h;
   IF q.grants IS NOT NULL THEN
     SELECT bool_and(coalesce({schema}.lock_key('limit', l.name) = ANY (way.keys), false)) INTO confirms
@@ -113,10 +113,10 @@ BEGIN
           OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms)) THEN l.entry
         WHEN l.window_ms IS NOT NULL OR l.longest > 0 THEN nextval('{schema}.starts_seq_seq') END AS place,
       coalesce(l.id IS NOT NULL AND (r.window_ms IS NULL OR (l.window_ms = r.window_ms AND l.longest >= r.window_ms))
-        AND (greatest(r.held_until, r.blind_until, l.pause_until, l.remaining_until, l.forgotten_at + r.window_ms + 1) > now) IS NOT TRUE
+        AND (greatest(r.held_until, r.blind_until, l.held_until, l.remaining_until, l.forgotten_at + r.window_ms + 1) > now) IS NOT TRUE
         AND CASE WHEN r.concurrency IS NULL THEN moved = 0 OR l.id <> ALL (way.held)
           ELSE (moved = 0 OR (l.id = ANY (way.held) AND l.held >= moved)) AND NOT EXISTS (
-            SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now) END, false) AS plain
+            SELECT FROM {schema}.slots h WHERE h.limit_id = l.id AND h.until > now) END, false) AS plain
     FROM unnest(way.rules) AS r LEFT JOIN {schema}.limits l ON l.name = r.name AND l.grp = '' OFFSET 0
   ) l;
   IF NOT states.plain OR states.unused < want + 1 OR states.slots + moved < 1
@@ -183,9 +183,9 @@ BEGIN
       PERFORM {schema}.end_starving(l) FROM unnest(states.unstarved) AS l;
     END IF;
     IF moved > 0 THEN
-      UPDATE {schema}.holds h SET token = -first, slots = started.count, n = started.count, at = now WHERE h.token = blocks[1];
+      UPDATE {schema}.slots h SET token = -first, slots = started.count, n = started.count, at = now WHERE h.token = blocks[1];
     ELSIF states.holding IS NOT NULL THEN
-      INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
+      INSERT INTO {schema}.slots (limit_id, token, slots, at, n)
       SELECT l, -first, started.count, now, started.count FROM unnest(states.holding) AS l;
     END IF;
     started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, states.taken::jsonb, want, false, now, skew);
@@ -388,14 +388,14 @@ DECLARE
 BEGIN
   FOR k IN 1 .. cardinality(keys.states) LOOP
     starts[keys.states[k]] := count;
-    IF keys.holds[k] THEN
+    IF keys.takes_slots[k] THEN
       slots[keys.states[k]] := count;
       singly[keys.states[k]] := singly[keys.states[k]] OR NOT keys.alike[k];
     END IF;
   END LOOP;
   SELECT * INTO charged FROM {schema}.charge_keys(keys, starts, starts, slots, first, ttl, began, now);
   confirm_in := charged.confirm_in;
-  INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
+  INSERT INTO {schema}.slots (limit_id, token, slots, at, n)
     SELECT k.id, -first, count, now, count FROM unnest(charged.ids, slots, singly) AS k (id, slots, singly) WHERE k.slots > 0 AND NOT k.singly
     UNION ALL
     SELECT k.id, token, 1, now, 1 FROM unnest(charged.ids, slots, singly) AS k (id, slots, singly)
@@ -434,7 +434,7 @@ BEGIN
       wait := own;
       blocked_by := keys.names[k];
     END IF;
-    IF own <> 0 AND keys.holds[k] AND NOT (keys.awaited[k] AND (count > 0 OR keys.starved[k])) THEN
+    IF own <> 0 AND keys.takes_slots[k] AND NOT (keys.awaited[k] AND (count > 0 OR keys.starved[k])) THEN
       unmarked := unmarked || keys.names[k];
     END IF;
   END LOOP;

@@ -89,7 +89,7 @@ BEGIN
   IF tokens IS NOT NULL THEN
     -- What the jobs hold each for itself, and what they took.
     PERFORM {schema}.lock_limits(ARRAY(
-      SELECT l.name FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens)
+      SELECT l.name FROM {schema}.slots h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens)
       UNION
       SELECT l.name FROM unnest(taken) AS list, jsonb_array_elements(list) AS t JOIN {schema}.limits l ON l.id = (t ->> 0)::bigint));
   END IF;

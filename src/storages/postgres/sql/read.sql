@@ -244,7 +244,7 @@ BEGIN
     needed := greatest(0, used + more - most) + ahead;
     leaving := {schema}.leaving_list(kept.id, window_ms, needed, moment);
   END IF;
-  held := {schema}.held_of(kept.id, kept.held, kept.open_until, moment);
+  held := {schema}.slots_in_use(kept.id, kept.held, kept.open_until, moment);
   RETURN jsonb_build_object('now', moment, 'row', CASE WHEN kept.id IS NOT NULL THEN to_jsonb(kept) END, 'used', used,
     'leaving', coalesce(leaving, '[]'), 'slots', held.slots, 'probes', held.probes, 'expiresIn', nullif(held.expires_in, 'Infinity'));
 END

@@ -139,21 +139,21 @@ BEGIN
         heaviest[r] := greatest((rules[r]).estimate, (most ->> (rules[r]).weight)::float8);
       END LOOP;
     END IF;
-    SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
+    SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.takes_slots),
         array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
       INTO names, s_grps, windows, maxima, holding, weights
       FROM {schema}.quotas_of(rules, all_count, grps, lane_keys) AS k
         CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = k.name AND o.grp = k.grp LIMIT 1) l
       WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
         OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL)
-        OR greatest(l.pause_until, l.remaining_until, l.forgotten_at + k.window_ms + 1) > now
+        OR greatest(l.held_until, l.remaining_until, l.forgotten_at + k.window_ms + 1) > now
         OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
-        OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
+        OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.slots h WHERE h.limit_id = l.id AND h.until > now));
     IF keyed THEN
       -- Lanes with different keys may fall under one state.
-      SELECT coalesce(array_agg(d.name), '{}'), array_agg(d.grp), array_agg(d.window_ms), array_agg(d.max), array_agg(d.holds), array_agg(d.weight)
+      SELECT coalesce(array_agg(d.name), '{}'), array_agg(d.grp), array_agg(d.window_ms), array_agg(d.max), array_agg(d.takes_slots), array_agg(d.weight)
         INTO names, s_grps, windows, maxima, holding, weights FROM (SELECT DISTINCT u.*
-          FROM unnest(names, s_grps, windows, maxima, holding, weights) AS u (name, grp, window_ms, max, holds, weight)) d;
+          FROM unnest(names, s_grps, windows, maxima, holding, weights) AS u (name, grp, window_ms, max, takes_slots, weight)) d;
     END IF;
   END IF;
   states := '[]';
@@ -161,25 +161,25 @@ BEGIN
   blocked := '[]';
   WHILE cardinality(names) > 0 LOOP
     SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
-          k.called_by, k.called_in, k.pause_until, k.remaining, k.remaining_until, k.open_until, k.forgotten_at,
+          k.called_by, k.called_in, k.held_until, k.remaining, k.remaining_until, k.open_until, k.forgotten_at,
           CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving_list(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
           CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN {schema}.latest_delay(k.id, k.window_ms) END, k.awaited,
           k.starved, k.others)), '[]'),
         max(k.latest)
       INTO states, latest FROM (
-        SELECT a.name, a.grp, a.window_ms, a.max, a.weight, l.id, l.latest_at, l.called_at, l.called_by, l.called_in, l.pause_until,
-          l.remaining, l.remaining_until, l.open_until, l.forgotten_at, l.awaited OR NOT a.holds AS awaited,
-          coalesce(l.starved_by IN (q.claimant, 'several'), q.claimant IS NULL) OR NOT a.holds AS starved,
+        SELECT a.name, a.grp, a.window_ms, a.max, a.weight, l.id, l.latest_at, l.called_at, l.called_by, l.called_in, l.held_until,
+          l.remaining, l.remaining_until, l.open_until, l.forgotten_at, l.awaited OR NOT a.takes_slots AS awaited,
+          coalesce(l.starved_by IN (q.claimant, 'several'), q.claimant IS NULL) OR NOT a.takes_slots AS starved,
           CASE WHEN l.starved_by <> q.claimant THEN greatest(1, now - l.starved_since) END AS others,
           greatest(l.newest, l.latest_at) AS latest,
           CASE WHEN a.window_ms IS NOT NULL THEN {schema}.window_used(l.id, l.window_ms, l.used, l.seen_at, a.window_ms, now) END AS used,
-          CASE WHEN a.holds THEN l.held + coalesce(h.slots, 0) END AS slots, CASE WHEN a.holds THEN h.until - now END AS expires_in,
-          CASE WHEN a.holds AND l.open_until IS NOT NULL THEN (SELECT count(*) FROM {schema}.holds o
+          CASE WHEN a.takes_slots THEN l.held + coalesce(h.slots, 0) END AS slots, CASE WHEN a.takes_slots THEN h.until - now END AS expires_in,
+          CASE WHEN a.takes_slots AND l.open_until IS NOT NULL THEN (SELECT count(*) FROM {schema}.slots o
             WHERE o.limit_id = l.id AND o.at >= l.open_until AND (o.until IS NULL OR o.until > now)) END AS probes
-        FROM unnest(names, s_grps, windows, maxima, holding, weights) AS a (name, grp, window_ms, max, holds, weight)
+        FROM unnest(names, s_grps, windows, maxima, holding, weights) AS a (name, grp, window_ms, max, takes_slots, weight)
           CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l
-          LEFT JOIN LATERAL (SELECT sum(o.slots) AS slots, min(o.until) AS until FROM {schema}.holds o
-            WHERE a.holds AND o.limit_id = l.id AND o.until > now) h ON true
+          LEFT JOIN LATERAL (SELECT sum(o.slots) AS slots, min(o.until) AS until FROM {schema}.slots o
+            WHERE a.takes_slots AND o.limit_id = l.id AND o.until > now) h ON true
         OFFSET 0
       ) k;
     EXIT WHEN latest IS NULL OR latest <= now;

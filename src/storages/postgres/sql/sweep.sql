@@ -171,8 +171,8 @@ BEGIN
   more := deleted = 500;
 
   -- Permits that have expired. They do not count any more.
-  DELETE FROM {schema}.holds h WHERE h.ctid = ANY (ARRAY(
-    SELECT o.ctid FROM {schema}.holds o WHERE o.until <= now ORDER BY o.until LIMIT 500 FOR UPDATE SKIP LOCKED));
+  DELETE FROM {schema}.slots h WHERE h.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.slots o WHERE o.until <= now ORDER BY o.until LIMIT 500 FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS count = ROW_COUNT;
   deleted := deleted + count;
   more := more OR count = 500;

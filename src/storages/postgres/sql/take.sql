@@ -456,14 +456,14 @@ BEGIN
           s_charged[s] := weight;
           d_weights[s_use[s]] := weight;
         END IF;
-        IF keys.holds[k] OR keys.pins[k] THEN
-          IF keys.holds[k] THEN
+        IF keys.takes_slots[k] OR keys.pins[k] THEN
+          IF keys.takes_slots[k] THEN
             done.others := greatest(done.others, keys.others[k]);
             s_slots[s] := s_slots[s] + c_slots[r];
           END IF;
           h_starts := h_starts || started;
           h_states := h_states || s;
-          h_slots := h_slots || CASE WHEN keys.holds[k] THEN c_slots[r] ELSE 0 END;
+          h_slots := h_slots || CASE WHEN keys.takes_slots[k] THEN c_slots[r] ELSE 0 END;
         END IF;
       END LOOP;
       l_gave[lane] := true;
@@ -513,7 +513,7 @@ BEGIN
         k_priority[keeper] := l_priority[lane];
         k_closed[keeper] := greatest(k_closed[keeper], own);
       END IF;
-      IF rule.by_group AND keys.holds[keeper] AND s_starts[s] = 0 AND NOT keys.starved[keeper] THEN
+      IF rule.by_group AND keys.takes_slots[keeper] AND s_starts[s] = 0 AND NOT keys.starved[keeper] THEN
         done.starved_names := done.starved_names || rule.name;
         done.starved_grps := done.starved_grps || keys.grps[keeper];
       END IF;
@@ -540,9 +540,9 @@ BEGIN
   done.use_starts := d_starts;
   done.use_states := d_states;
   done.use_weights := d_weights;
-  done.hold_starts := h_starts;
-  done.hold_states := h_states;
-  done.hold_slots := h_slots;
+  done.slot_starts := h_starts;
+  done.slot_states := h_states;
+  done.slot_counts := h_slots;
   done.keyed := '{}';
   IF keyed THEN
     done.keyed := ARRAY(SELECT l.id FROM unnest(l_id, l_keys, l_gave) AS l (id, keys, gave) WHERE l.gave AND l.keys <> '');
@@ -669,7 +669,7 @@ BEGIN
     done.again := true;
     done.missed := true;
     done.use_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.use_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
-    done.hold_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.hold_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
+    done.slot_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.slot_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
   END IF;
   done.jobs := jobs;
   RETURN done;
@@ -724,18 +724,18 @@ BEGIN
       FOR i IN 1 .. count LOOP
         charges[i] := charges[i] || ']';
       END LOOP;
-      IF done.hold_starts <> '{}' THEN
+      IF done.slot_starts <> '{}' THEN
         alike := array_fill(false, ARRAY[cardinality(keys.states)]);
         FOR k IN 1 .. cardinality(keys.states) LOOP
           IF keys.alike[k] AND done.slots[keys.states[k]] = count THEN
             alike[keys.states[k]] := true;
           END IF;
         END LOOP;
-        INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
+        INSERT INTO {schema}.slots (limit_id, token, slots, at, n)
           SELECT charged.ids[k.state], -first, count, now, count FROM unnest(alike) WITH ORDINALITY AS k (alike, state) WHERE k.alike
           UNION ALL
           SELECT charged.ids[h.state], first + h.start - 1, h.slots, now, 1
-            FROM unnest(done.hold_starts, done.hold_states, done.hold_slots) AS h (start, state, slots) WHERE NOT alike[h.state];
+            FROM unnest(done.slot_starts, done.slot_states, done.slot_counts) AS h (start, state, slots) WHERE NOT alike[h.state];
       END IF;
     END IF;
     jobs := ({schema}.start_jobs(done.jobs, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, count, wanted, now, skew, charges)).jobs;

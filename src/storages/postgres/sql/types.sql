@@ -216,12 +216,12 @@ CREATE TYPE {schema}.claim_keys AS (
   grps text[],
   ids bigint[],
   states integer[],
-  -- What the rule says. holds: starts hold slots; pins: or a row without any; alike: all starts hold the same of it.
+  -- What the rule says. takes_slots: starts take slots; pins: or a row without any; alike: all starts hold the same of it.
   maxima float8[],
   windows float8[],
   concurrency float8[],
   everys float8[],
-  holds boolean[],
+  takes_slots boolean[],
   pins boolean[],
   alike boolean[],
   -- What is available: nothing, or so much.
@@ -255,9 +255,9 @@ CREATE TYPE {schema}.planned_grants AS (
   use_starts integer[],
   use_states integer[],
   use_weights float8[],
-  hold_starts integer[],
-  hold_states integer[],
-  hold_slots float8[],
+  slot_starts integer[],
+  slot_states integer[],
+  slot_counts float8[],
   keys {schema}.claim_keys,
   starts integer[],
   weights float8[],

@@ -22,7 +22,7 @@ BEGIN
   LOOP
     SELECT now, max(k.latest), bool_or(k.longest < k.window_ms), array_agg(k.rule), array_agg(k.name), array_agg(k.grp),
         array_agg(k.id), array_agg(k.place), array_agg(k.max), array_agg(k.window_ms), array_agg(k.concurrency), array_agg(k.every_ms),
-        array_agg(k.holds), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed),
+        array_agg(k.takes_slots), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed),
         array_agg(coalesce(least(k.max - k.used, k.remaining), 'Infinity')),
         array_agg(coalesce(k.concurrency - k.slots, 'Infinity')), array_agg(coalesce(k.starts, 'Infinity')),
         array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged), array_agg(k.awaited),
@@ -30,16 +30,16 @@ BEGIN
       INTO keys
       FROM (
         SELECT a.*, l.id, l.longest, greatest(l.newest, l.latest_at) AS latest, u.used, u.used_at,
-          a.paused OR coalesce(greatest(a.held_until, l.pause_until) > now, false)
+          a.paused OR coalesce(greatest(a.held_until, l.held_until) > now, false)
             OR (a.window_ms IS NOT NULL AND (a.max = 0
               OR coalesce(greatest(a.blind_until - now, a.window_ms - (now - l.forgotten_at)) > 0, false)))
             OR (a.probes IS NOT NULL AND coalesce(now < l.open_until, false)) AS closed,
           CASE WHEN now < l.remaining_until THEN coalesce(l.remaining, 0) END AS remaining,
-          CASE WHEN a.holds THEN coalesce(l.held, 0) + coalesce((
-            SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) END AS slots,
+          CASE WHEN a.takes_slots THEN coalesce(l.held, 0) + coalesce((
+            SELECT sum(h.slots) FROM {schema}.slots h WHERE h.limit_id = l.id AND h.until > now), 0) END AS slots,
           least(CASE WHEN a.every_ms IS NOT NULL THEN CASE WHEN a.every_ms - (now - l.called_at) > 0 THEN 0 ELSE 1 END END,
             CASE WHEN a.probes IS NOT NULL AND l.open_until IS NOT NULL THEN a.probes - (
-              SELECT count(*) FROM {schema}.holds h
+              SELECT count(*) FROM {schema}.slots h
               WHERE h.limit_id = l.id AND h.at >= l.open_until AND (h.until IS NULL OR h.until > now)) END)::float8 AS starts,
           CASE WHEN ttl IS NULL AND (now = l.entry_since OR (a.max > 1000 AND (now - l.entry_since) * 1000 < a.window_ms))
             THEN l.entry END AS entry,
@@ -79,12 +79,12 @@ BEGIN
 END
 $$;
 
--- What rules say about each of their keys, in the order of open_keys: the quota, and whether starts hold slots of it (`holds`), or a row
+-- What rules say about each of their keys, in the order of open_keys: the quota, and whether starts hold slots of it (`takes_slots`), or a row
 -- without slots (`pins`), by which a group is remembered until the weight of its start may no longer be corrected.
 CREATE OR REPLACE FUNCTION {schema}.quotas_of(rules {schema}.limit_rule[], all_count integer, grps text[], lane_keys text[])
 RETURNS TABLE (
   place integer, rule integer, name text, grp text, max float8, window_ms float8, concurrency float8, every_ms float8, weight text,
-  probes integer, paused boolean, held_until float8, blind_until float8, holds boolean, pins boolean, alike boolean
+  probes integer, paused boolean, held_until float8, blind_until float8, takes_slots boolean, pins boolean, alike boolean
 )
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT k.place::integer, k.rule::integer, r.name, k.grp, (k.quota).max, CASE WHEN (k.quota).max IS NOT NULL THEN (k.quota).window_ms END,
@@ -215,7 +215,7 @@ BEGIN
     RETURN 'Infinity';
   END IF;
   SELECT * INTO kept FROM {schema}.limits AS l WHERE l.name = rule.name AND l.grp = refusal_wait.grp;
-  wait := greatest(0, kept.pause_until - now, rule.held_until - now);
+  wait := greatest(0, kept.held_until - now, rule.held_until - now);
   IF quota.max = 0 AND quota.window_ms IS NOT NULL THEN
     RETURN 'Infinity';
   ELSIF quota.max IS NOT NULL AND quota.window_ms IS NOT NULL THEN
@@ -237,7 +237,7 @@ BEGIN
     wait := greatest(wait, kept.remaining_until - now);
   END IF;
   IF rule.probes IS NOT NULL OR quota.concurrency IS NOT NULL THEN
-    held := {schema}.held_of(kept.id, kept.held, kept.open_until, now);
+    held := {schema}.slots_in_use(kept.id, kept.held, kept.open_until, now);
     IF held.slots + taken_slots + slots > quota.concurrency THEN
       wait := greatest(wait, CASE WHEN quota.concurrency = 0 THEN 'Infinity' ELSE held.expires_in END);
     END IF;
@@ -360,7 +360,7 @@ $$;
 -- What is held of a limit: all slots together, how many starts since the breaker went half-open are under way, and when the
 -- next of what is held runs out by itself ('Infinity': it does not). job_slots: what jobs hold of it.
 -- open_until: since when starts are probes; NULL: none is.
-CREATE OR REPLACE FUNCTION {schema}.held_of(
+CREATE OR REPLACE FUNCTION {schema}.slots_in_use(
   id bigint, job_slots float8, open_until float8, now float8, OUT slots float8, OUT probes float8, OUT expires_in float8
 )
 LANGUAGE plpgsql STABLE AS $$
@@ -373,10 +373,10 @@ BEGIN
     RETURN;
   END IF;
   SELECT job_slots + coalesce(sum(h.slots), 0), coalesce(min(h.until) - now, 'Infinity') INTO slots, expires_in
-    FROM {schema}.holds AS h WHERE h.limit_id = held_of.id AND h.until > now;
+    FROM {schema}.slots AS h WHERE h.limit_id = slots_in_use.id AND h.until > now;
   IF open_until IS NOT NULL THEN
-    SELECT count(*) INTO probes FROM {schema}.holds AS h
-      WHERE h.limit_id = held_of.id AND h.at >= open_until AND (h.until IS NULL OR h.until > now);
+    SELECT count(*) INTO probes FROM {schema}.slots AS h
+      WHERE h.limit_id = slots_in_use.id AND h.at >= open_until AND (h.until IS NULL OR h.until > now);
   END IF;
 END
 $$;

@@ -58,7 +58,7 @@ BEGIN
     wait := greatest(wait, {schema}.heavy_wait(limit_name, state_grp, '-Infinity', 0, 'Infinity', now, false));
   END IF;
   IF wait <> 0 THEN
-    IF keys.holds[1] AND NOT (keys.awaited[1] AND keys.starved[1]) AND NOT dry AND asked IS DISTINCT FROM 0 THEN
+    IF keys.takes_slots[1] AND NOT (keys.awaited[1] AND keys.starved[1]) AND NOT dry AND asked IS DISTINCT FROM 0 THEN
       PERFORM {schema}.await_release(ARRAY[limit_name], ARRAY[state_grp], 'permits', now);
     END IF;
     RETURN json_build_object('granted', false,
@@ -73,19 +73,19 @@ BEGIN
   number := nextval('{schema}.numbers');
   SELECT * INTO charged FROM {schema}.charge_keys(keys, ARRAY[weight], ARRAY[1], ARRAY[0], number, grant_ttl, now - took, now, true);
   -- What is only counted may be corrected for ten minutes at least.
-  until := CASE WHEN keys.holds[1] THEN 0 ELSE now + greatest(ttl_ms, keys.windows[1], 600000) END;
-  IF keys.holds[1] THEN
-    INSERT INTO {schema}.holds (limit_id, token, slots, at, until)
+  until := CASE WHEN keys.takes_slots[1] THEN 0 ELSE now + greatest(ttl_ms, keys.windows[1], 600000) END;
+  IF keys.takes_slots[1] THEN
+    INSERT INTO {schema}.slots (limit_id, token, slots, at, until)
       VALUES (charged.ids[1], number, slots, now, now + ttl_ms);
   ELSIF rule.by_group AND charged.entries[1] > 0 THEN
     -- A group that is idle would be forgotten before.
-    INSERT INTO {schema}.holds (limit_id, token, slots, at, until) VALUES (charged.ids[1], number, 0, now, until);
+    INSERT INTO {schema}.slots (limit_id, token, slots, at, until) VALUES (charged.ids[1], number, 0, now, until);
   END IF;
   -- Old starts are deleted by the permits themselves, now and then: there may be nothing that sweeps.
   IF (number / 10000) % 64 = 63 THEN
     PERFORM {schema}.prune_limit(charged.ids[1], now);
   END IF;
-  RETURN json_build_object('granted', true, 'held', keys.holds[1],
+  RETURN json_build_object('granted', true, 'held', keys.takes_slots[1],
     'token', json_build_array(charged.ids[1], number, weight, now, until),
     'grant', CASE WHEN charged.confirm_in IS NOT NULL THEN json_build_array(number, charged.confirm_in) END);
 END
@@ -103,7 +103,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   limit_name text;
   now float8;
-  held {schema}.holds;
+  held {schema}.slots;
   holder {schema}.limits;
   kept {schema}.limits;
   ended boolean;
@@ -113,14 +113,14 @@ BEGIN
   PERFORM {schema}.begin_step();
   -- After a reset what is held is kept elsewhere, under the same name.
   SELECT l.name INTO limit_name FROM {schema}.limits l
-    WHERE l.id = ANY (give_permit_{version}.limit_id || ARRAY(SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number))
+    WHERE l.id = ANY (give_permit_{version}.limit_id || ARRAY(SELECT h.limit_id FROM {schema}.slots h WHERE h.token = number))
       AND (only_name IS NULL OR l.name = only_name) LIMIT 1;
   IF limit_name IS NULL OR number <= 0 OR number > (SELECT n.last_value FROM {schema}.numbers n) THEN
     RETURN '{}';
   END IF;
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
-  SELECT * INTO held FROM {schema}.holds h WHERE h.token = number AND h.until > now;
+  SELECT * INTO held FROM {schema}.slots h WHERE h.token = number AND h.until > now;
   ended := held.token IS NULL AND EXISTS (SELECT FROM {schema}.starts s WHERE s.token = -number);
   IF (held.token IS NULL AND NOT ended AND now >= corrected_until) OR (ended AND how <> 'used') THEN
     RETURN '{}';
@@ -135,7 +135,7 @@ BEGIN
   END IF;
   IF how <> 'used' THEN
     IF held.token IS NOT NULL THEN
-      DELETE FROM {schema}.holds h WHERE h.limit_id = held.limit_id AND h.token = number;
+      DELETE FROM {schema}.slots h WHERE h.limit_id = held.limit_id AND h.token = number;
       given := {schema}.release_slots(holder, rule, held.slots, ARRAY[held.at], now);
     END IF;
     IF kept.id IS NOT NULL AND {schema}.end_start(kept, number, taken_at, corrected_until, how = 'cancelled', now) THEN
@@ -146,7 +146,7 @@ BEGIN
       given := {schema}.window_freed(kept.name, kept.grp, now);
     END IF;
   ELSIF rule.name IS NOT NULL AND held.slots <> used THEN
-    UPDATE {schema}.holds h SET slots = used WHERE h.limit_id = held.limit_id AND h.token = number;
+    UPDATE {schema}.slots h SET slots = used WHERE h.limit_id = held.limit_id AND h.token = number;
     IF used < held.slots THEN
       given := {schema}.release_slots(holder, rule, held.slots - used, ARRAY[held.at], now);
     END IF;
@@ -169,11 +169,11 @@ DECLARE
 BEGIN
   PERFORM {schema}.begin_step();
   SELECT array_agg(DISTINCT l.name) INTO names
-    FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens);
+    FROM {schema}.slots h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens);
   PERFORM {schema}.lock_limits(names);
   now := {schema}.moment();
   WITH renewed AS (
-    UPDATE {schema}.holds h SET until = greatest(h.until, now + ttl_ms) WHERE h.token = ANY (tokens) AND h.until > now
+    UPDATE {schema}.slots h SET until = greatest(h.until, now + ttl_ms) WHERE h.token = ANY (tokens) AND h.until > now
     RETURNING h.token
   )
   SELECT coalesce(jsonb_agg(token), '[]') INTO kept FROM renewed;
@@ -214,7 +214,7 @@ BEGIN
   now := greatest(now, kept.newest);
   in_use := {schema}.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, window_ms, now);
   wait := {schema}.window_wait(kept.id, kept.forgotten_at, most, window_ms, weight, in_use, 0, NULL, now);
-  wait := greatest(0, wait, kept.pause_until - now);
+  wait := greatest(0, wait, kept.held_until - now);
   IF wait > 0 OR weight = 0 THEN
     RETURN json_build_object('granted', wait = 0, 'retryInMs', wait);
   END IF;
@@ -282,8 +282,8 @@ $$;
 -- For how long nothing starts under this name; NULL: there is no hold.
 CREATE OR REPLACE FUNCTION {schema}.rate_paused_{version}(name text) RETURNS float8
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT l.pause_until - {schema}.present() FROM {schema}.limits l
-  WHERE l.name = rate_paused_{version}.name AND l.grp = '' AND l.pause_until IS NOT NULL
+  SELECT l.held_until - {schema}.present() FROM {schema}.limits l
+  WHERE l.name = rate_paused_{version}.name AND l.grp = '' AND l.held_until IS NOT NULL
 $$;
 
 -- Forgets all starts under a name; slots of a limit of that name stay in use.
@@ -371,8 +371,8 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.write_hold(name text, grp text, until float8, now float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, pause_until)
+  INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, held_until)
     VALUES (write_hold.name, write_hold.grp, 0, write_hold.now, until)
-    ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET pause_until = greatest(l.pause_until, excluded.pause_until);
+    ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET held_until = greatest(l.held_until, excluded.held_until);
 END
 $$;

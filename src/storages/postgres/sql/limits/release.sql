@@ -15,8 +15,8 @@ BEGIN
   IF leases IS NOT NULL THEN
     SELECT array_agg(t.token ORDER BY t.token) INTO tokens FROM (SELECT e.token FROM unnest(leases) AS e UNION ALL SELECT unnest(tokens)) AS t;
   END IF;
-  names := ARRAY(SELECT DISTINCT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id
-    WHERE h.token = ANY (CASE WHEN {schema}.hold_alone(tokens) THEN tokens ELSE '{}' END || ({schema}.blocks_of(tokens)).blocks));
+  names := ARRAY(SELECT DISTINCT l.name FROM {schema}.slots AS h JOIN {schema}.limits AS l ON l.id = h.limit_id
+    WHERE h.token = ANY (CASE WHEN {schema}.any_own_slots(tokens) THEN tokens ELSE '{}' END || ({schema}.blocks_of(tokens)).blocks));
   IF leases IS NULL THEN
     RETURN names;
   END IF;
@@ -79,10 +79,10 @@ BEGIN
   -- What the jobs of one claim hold together. The last of them deletes the row.
   FOR ended IN
     WITH gone AS (
-      DELETE FROM {schema}.holds AS h USING unnest(together.blocks, together.counts) AS b (token, n)
+      DELETE FROM {schema}.slots AS h USING unnest(together.blocks, together.counts) AS b (token, n)
         WHERE h.token = b.token AND h.n <= b.n RETURNING h.limit_id, h.at, b.n
     ), fewer AS (
-      UPDATE {schema}.holds AS h SET n = h.n - b.n, slots = h.slots - b.n
+      UPDATE {schema}.slots AS h SET n = h.n - b.n, slots = h.slots - b.n
         FROM unnest(together.blocks, together.counts) AS b (token, n)
         WHERE h.token = b.token AND h.n > b.n RETURNING h.limit_id, h.at, b.n
     )
@@ -91,13 +91,13 @@ BEGIN
   LOOP
     given := given || {schema}.give_slots(ended.limit_id, ended.slots, NULL, ended.ats, NULL, now);
   END LOOP;
-  IF NOT {schema}.hold_alone(tokens) THEN
+  IF NOT {schema}.any_own_slots(tokens) THEN
     RETURN given;
   END IF;
   -- What each holds for itself.
   FOR ended IN
     WITH gone AS (
-      DELETE FROM {schema}.holds AS h WHERE h.token = ANY (tokens) RETURNING h.limit_id, h.token, h.slots, h.at
+      DELETE FROM {schema}.slots AS h WHERE h.token = ANY (tokens) RETURNING h.limit_id, h.token, h.slots, h.at
     )
     SELECT gone.limit_id, sum(gone.slots) AS slots, array_agg(gone.token) AS tokens, array_agg(gone.at) AS ats
       FROM gone GROUP BY gone.limit_id
@@ -120,7 +120,7 @@ DECLARE
 BEGIN
   UPDATE {schema}.limits AS l SET held = greatest(0, l.held - slots) WHERE l.id = give_slots.id
     RETURNING l AS kept, (SELECT r.fields FROM {schema}.rules AS r WHERE r.name = l.name) AS rule,
-      (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until > give_slots.now) AS permits
+      (SELECT sum(h.slots) FROM {schema}.slots AS h WHERE h.limit_id = l.id AND h.until > give_slots.now) AS permits
     INTO seen;
   IF NOT FOUND OR seen.rule IS NULL THEN
     RETURN '{}';
@@ -172,7 +172,7 @@ BEGIN
   IF NOT awaited AND kept.starved_by IS NULL THEN
     RETURN '{}';
   END IF;
-  held := {schema}.held_of(kept.id, kept.held, open_until, now);
+  held := {schema}.slots_in_use(kept.id, kept.held, open_until, now);
   given.id := kept.id;
   given.name := kept.name;
   given.grp := kept.grp;
@@ -211,20 +211,20 @@ DECLARE
   given {schema}.limit_given[] := corrected.given;
   kept {schema}.limits;
   rule {schema}.limit_rule;
-  held {schema}.holds;
+  held {schema}.slots;
   really float8;
 BEGIN
   IF corrected.after <> limits THEN
     UPDATE {schema}.jobs AS j SET limits = corrected.after WHERE j.seq = correct_weights.seq;
   END IF;
-  FOR held IN SELECT * FROM {schema}.holds AS h WHERE h.token = correct_weights.token LOOP
+  FOR held IN SELECT * FROM {schema}.slots AS h WHERE h.token = correct_weights.token LOOP
     SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = held.limit_id;
     CONTINUE WHEN NOT FOUND;
     rule := {schema}.rule_named(kept.name);
     CONTINUE WHEN rule.name IS NULL OR rule.max IS NOT NULL OR (weights ? rule.weight) IS NOT TRUE;
     really := (weights ->> rule.weight)::float8;
     CONTINUE WHEN really = held.slots;
-    UPDATE {schema}.holds AS h SET slots = really WHERE h.limit_id = held.limit_id AND h.token = held.token;
+    UPDATE {schema}.slots AS h SET slots = really WHERE h.limit_id = held.limit_id AND h.token = held.token;
     UPDATE {schema}.limits AS l SET held = greatest(0, l.held + really - held.slots) WHERE l.id = kept.id
       RETURNING * INTO kept;
     IF really < held.slots THEN
@@ -399,7 +399,7 @@ BEGIN
     -- Where one more fitted before, it matters only to heavier starts. These have to look after every change.
     CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
     SELECT greatest(now, l.newest, l.latest_at) AS at, l.starved_by, l.held + coalesce((
-        SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
+        SELECT sum(h.slots) FROM {schema}.slots h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
       INTO kept FROM {schema}.limits l WHERE l.id = one.id;
     CONTINUE WHEN wakes AND kept.starved_by IS NULL;
     earlier := rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots;
@@ -441,10 +441,10 @@ $$;
 
 -- May one of the starts with these tokens, in their order, hold something for itself? One look instead of one for each of them: where
 -- limits are the same for all jobs of a claim, none does.
-CREATE OR REPLACE FUNCTION {schema}.hold_alone(tokens bigint[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.any_own_slots(tokens bigint[]) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM {schema}.holds AS h WHERE h.token >= tokens[1] AND h.token <= tokens[cardinality(tokens)]);
+  RETURN EXISTS (SELECT FROM {schema}.slots AS h WHERE h.token >= tokens[1] AND h.token <= tokens[cardinality(tokens)]);
 END
 $$;
 

@@ -49,7 +49,7 @@ BEGIN
       PERFORM {schema}.drop_limit(id) FROM {schema}.limits WHERE name = before.name AND grp >= first_grp;
     END IF;
     IF change ? 'resumed' THEN
-      UPDATE {schema}.limits SET pause_until = NULL, remaining = NULL, remaining_until = NULL, failures = 0, open_until = NULL
+      UPDATE {schema}.limits SET held_until = NULL, remaining = NULL, remaining_until = NULL, failures = 0, open_until = NULL
         WHERE name = before.name AND grp >= first_grp;
     END IF;
     IF change ? 'reset' THEN
@@ -106,10 +106,10 @@ BEGIN
   END IF;
   -- What jobs that were claimed together hold of the limit in one row, they hold each for itself from now on.
   WITH block AS (
-    DELETE FROM {schema}.holds AS h USING {schema}.limits AS l
+    DELETE FROM {schema}.slots AS h USING {schema}.limits AS l
       WHERE l.name = rule.name AND h.limit_id = l.id AND h.token < 0 RETURNING h.limit_id, h.token, h.at
   )
-  INSERT INTO {schema}.holds (limit_id, token, slots, at)
+  INSERT INTO {schema}.slots (limit_id, token, slots, at)
     SELECT block.limit_id, j.token, 1, block.at FROM block
       JOIN {schema}.jobs AS j ON j.state = 'active' AND {schema}.block_of(j.token) = block.token;
   -- Along the index of leases: every job that runs has one.
@@ -122,16 +122,16 @@ BEGIN
     CONTINUE WHEN rule.probes IS NULL AND ({schema}.quota_of(rule, {schema}.group_of(job.state))).concurrency IS NULL;
     place := ({schema}.open_limit(rule.name, 0, job.state, now)).id;
     amount := ({schema}.charge_of(rule, job.weights)).slots;
-    INSERT INTO {schema}.holds AS h (limit_id, token, slots, at) VALUES (place, job.token, amount, job.started_at)
+    INSERT INTO {schema}.slots AS h (limit_id, token, slots, at) VALUES (place, job.token, amount, job.started_at)
       ON CONFLICT DO NOTHING;
     IF NOT FOUND AND was.by_group = rule.by_group AND was.probes IS NULL
       AND ({schema}.quota_of(was, {schema}.group_of(job.state))).concurrency IS NULL
     THEN
-      UPDATE {schema}.holds AS h SET slots = amount WHERE h.limit_id = place AND h.token = job.token;
+      UPDATE {schema}.slots AS h SET slots = amount WHERE h.limit_id = place AND h.token = job.token;
     END IF;
   END LOOP;
   UPDATE {schema}.limits AS l SET held = coalesce(
-      (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until IS NULL), 0)
+      (SELECT sum(h.slots) FROM {schema}.slots AS h WHERE h.limit_id = l.id AND h.until IS NULL), 0)
     WHERE l.name = rule.name;
 END
 $$;

@@ -31,10 +31,10 @@ DECLARE
 BEGIN
   DELETE FROM {schema}.starts AS s WHERE s.limit_id = reset_limit.id;
   DELETE FROM {schema}.limits AS l WHERE l.id = reset_limit.id RETURNING * INTO kept;
-  IF EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = reset_limit.id) THEN
+  IF EXISTS (SELECT FROM {schema}.slots AS h WHERE h.limit_id = reset_limit.id) THEN
     INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, held)
       VALUES (kept.name, kept.grp, kept.longest, now + kept.longest, kept.held) RETURNING l.id INTO anew;
-    UPDATE {schema}.holds AS h SET limit_id = anew WHERE h.limit_id = reset_limit.id;
+    UPDATE {schema}.slots AS h SET limit_id = anew WHERE h.limit_id = reset_limit.id;
   END IF;
 END
 $$;
@@ -44,7 +44,7 @@ CREATE OR REPLACE FUNCTION {schema}.drop_limit(id bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   DELETE FROM {schema}.starts AS s WHERE s.limit_id = drop_limit.id;
-  DELETE FROM {schema}.holds AS h WHERE h.limit_id = drop_limit.id;
+  DELETE FROM {schema}.slots AS h WHERE h.limit_id = drop_limit.id;
   DELETE FROM {schema}.limits AS l WHERE l.id = drop_limit.id;
 END
 $$;
@@ -56,7 +56,7 @@ DECLARE
   rule {schema}.limit_rule;
   every_ms float8;
 BEGIN
-  IF kept.pause_until > now OR kept.remaining_until > now OR kept.failures <> 0 OR kept.open_until IS NOT NULL
+  IF kept.held_until > now OR kept.remaining_until > now OR kept.failures <> 0 OR kept.open_until IS NOT NULL
     OR kept.held <> 0
   THEN
     RETURN false;
@@ -66,7 +66,7 @@ BEGIN
   IF now - kept.called_at < coalesce(every_ms, 0) THEN
     RETURN false;
   END IF;
-  RETURN NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = kept.id);
+  RETURN NOT EXISTS (SELECT FROM {schema}.slots AS h WHERE h.limit_id = kept.id);
 END
 $$;
 
@@ -137,7 +137,7 @@ BEGIN
       WHERE s.limit_id = kept.id AND s.at <= now - kept.longest - 1
         AND (s.claim IS NULL OR s.at <= now - kept.longest - 3600000)
         AND (s.token IS NULL OR (s.since <= now
-          AND NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.token = s.token)))
+          AND NOT EXISTS (SELECT FROM {schema}.slots AS h WHERE h.token = s.token)))
       ORDER BY s.at, s.seq LIMIT 500
   ), gone AS (
     DELETE FROM {schema}.starts AS s WHERE s.seq = ANY (ARRAY(SELECT old.seq FROM old)) RETURNING s.at
@@ -148,13 +148,13 @@ BEGIN
   -- Busy names are looked at now and then, not at every turn.
   again := now + 1000 + kept.longest / 10;
   IF kept.grp <> '' THEN
-    again := greatest(again, kept.newest + kept.longest, kept.pause_until);
+    again := greatest(again, kept.newest + kept.longest, kept.held_until);
   ELSIF deleted > 0 THEN
     again := greatest(again, oldest + kept.longest + 1);
   ELSIF oldest IS NOT NULL OR NOT {schema}.is_idle(kept, now) THEN
-    again := greatest(again, oldest + kept.longest + 1, kept.pause_until);
+    again := greatest(again, oldest + kept.longest + 1, kept.held_until);
   ELSE
-    again := greatest(kept.forgotten_at, kept.pause_until, kept.latest_at, 0) + 86400000 + kept.longest;
+    again := greatest(kept.forgotten_at, kept.held_until, kept.latest_at, 0) + 86400000 + kept.longest;
     IF again <= now THEN
       DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
       RETURN 1;

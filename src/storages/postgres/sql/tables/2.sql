@@ -134,6 +134,15 @@ CREATE TABLE {schema}.limit_owners (
 -- How far scans of jobs without a group got, of each priority (pick.sql).
 ALTER TABLE {schema}.marks RENAME TO scan_cursors;
 
+-- Slots in use, by the token of a job's start or of a permit.
+ALTER TABLE {schema}.holds RENAME TO slots;
+ALTER TABLE {schema}.slots RENAME CONSTRAINT holds_pkey TO slots_pkey;
+ALTER INDEX {schema}.holds_token RENAME TO slots_token;
+ALTER INDEX {schema}.holds_permits RENAME TO slots_permits;
+ALTER INDEX {schema}.holds_expired RENAME TO slots_expired;
+
+-- Until when a service wants nothing to start.
+ALTER TABLE {schema}.limits RENAME COLUMN pause_until TO held_until;
 -- What a service says is remaining of a limit, and until when.
 ALTER TABLE {schema}.limits RENAME COLUMN told_left TO remaining;
 ALTER TABLE {schema}.limits RENAME COLUMN told_until TO remaining_until;
