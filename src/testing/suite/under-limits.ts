@@ -12,6 +12,31 @@ export const underLimits: Cases = {
     ok(jobs.length === 1 || nextInMs! > 0, `expected a job or an instant to come, got ${nextInMs}`);
   },
 
+  "a job starts however many types wait, and whether or not a limit closes them": async (s) => {
+    const types = Array.from({ length: 1_001 }, (_, n) => `t${n}`);
+    await define(
+      s,
+      rule("closed", { concurrency: 1 }, { types }),
+      rule("k", window(9, 1_000), { types: ["zzz"], weight: "n" }),
+    );
+    await s.add(...types.map((type) => ({ type })), { id: "z", type: "zzz" });
+    const claimed = await s.claim({ types: ["zzz"] });
+    equal(
+      claimed.jobs.map(({ id }) => id),
+      ["z"],
+      "by a claim of its type",
+    );
+    await s.add({ id: "y", type: "yyy" });
+    const started: string[] = [];
+    // A claim may look at a part of so many types, and says then that there is more.
+    for (let more = true; more && !started.includes("y");) {
+      const claim = await s.claim({ types: null, max: 2 });
+      started.push(...claim.jobs.map(({ id }) => id));
+      ({ more } = claim);
+    }
+    ok(started.includes("y"), `expected "y" to start, got ${started.length} others`);
+  },
+
   "under a window no more start than it allows, and the wake-up time is exact": async (s) => {
     await s.addMany(10);
     await define(s, rule("k", window(3, 1_000)));

@@ -112,8 +112,9 @@ describe("a schema of version 1", () => {
     const before = (await rowsOf(url)) as Record<string, { row: Record<string, unknown> }[]>;
     await opened(url).setup();
     const after = (await rowsOf(url)) as typeof before;
-    const renamed: Record<string, string> = {
-      marks: "scan_cursors",
+    const tables: Record<string, string> = { marks: "scan_cursors", holds: "slots" };
+    const columns: Record<string, string> = {
+      pause_until: "held_until",
       told_left: "remaining",
       told_until: "remaining_until",
     };
@@ -126,12 +127,12 @@ describe("a schema of version 1", () => {
         const same = Object.fromEntries(
           Object.entries(row)
             .filter(([name]) => !changed.has(name))
-            .map(([name, value]) => [renamed[name] ?? name, value]),
+            .map(([name, value]) => [columns[name] ?? name, value]),
         );
         // What a limit is counted by is a field that version 1 had not.
         return table === "rules" ? { ...same, fields: { ...(row["fields"] as object), by_keys: null } } : same;
       });
-      const found = after[renamed[table] ?? table];
+      const found = after[tables[table] ?? table];
       expect(
         found?.map(({ row }) => row),
         table,

@@ -311,7 +311,7 @@ describe("a call whose time is up while its outcome is unknown", () => {
   test("a permit fails by name, and nothing of it is counted or held", async () => {
     const at = await scene(hasty);
     const request = { name: "k", group: null, weight: null, ttlMs: 600_000, grantTtlMs: 600_000 };
-    const release = await hanging(at, "holds");
+    const release = await hanging(at, "slots");
     await expect(at.storage.limits.take(request)).rejects.toMatchObject(unknown);
     await release();
     await until(async () => (await usedOf(at)).slots === 0, "no slot to be held", 30_000);

@@ -65,10 +65,12 @@ export interface Wanted {
   readonly begun: boolean;
 }
 
+const NONE: ReadonlySet<number> = new Set();
+
 /**
  * `ttlMs`: what starts is called within so long; undefined: at once.
  *
- * `earlier`: the snapshot was answered to an earlier claim.
+ * `earlier`: the snapshot was answered to an earlier claim. `stuck`: lanes whose jobs other transactions have.
  */
 export function propose(
   snapshot: Snapshot,
@@ -76,10 +78,10 @@ export function propose(
   rules: readonly LimitRule[],
   wanted: Wanted,
   ttlMs: number | undefined,
-  earlier?: Earlier,
+  { earlier, stuck = NONE }: { readonly earlier?: Earlier; readonly stuck?: ReadonlySet<number> } = {},
 ): Proposal {
   const keys = new SnapshotKeys(snapshot, ttlMs, earlier);
-  const lanes = new SnapshotLanes(snapshot, queue, rules, keys);
+  const lanes = new SnapshotLanes(snapshot, queue, rules, keys, stuck);
   const limits = new ClaimLimits(rules, queue, keys.key);
   let plan: ClaimPlan | undefined;
   try {
@@ -92,7 +94,7 @@ export function propose(
   if (plan !== undefined && started > wanted.max) plan = { ...plan, more: true, blockedBy: null };
   return {
     text: textOf(snapshot, lanes, limits, started >= wanted.max),
-    isEmpty: lanes.entries.every(({ kind }) => kind === CLOSE) && lanes.emptied.size === 0,
+    isEmpty: lanes.entries.every(({ kind, lane }) => kind === CLOSE && !lane.reserves) && lanes.emptied.size === 0,
     started,
     cut: plan === undefined,
     plan,

@@ -36,6 +36,8 @@ export interface PlanLane extends ReadyLane {
   at: number;
   readonly whole: boolean;
   readonly heavy: number | null;
+  /** A heavy head may look again here, and reserves what it waits for until a claim starts or refuses it. */
+  readonly reserves: boolean;
   readonly by: string | null;
   readonly byGrp: string | null;
   readonly since: number | null;
@@ -83,7 +85,14 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   readonly #keyed: boolean;
   #turn = LATER;
 
-  constructor(snapshot: Snapshot, queue: string, rules: readonly LimitRule[], keys: SnapshotKeys) {
+  /** `stuck`: lanes whose jobs other transactions have. */
+  constructor(
+    snapshot: Snapshot,
+    queue: string,
+    rules: readonly LimitRule[],
+    keys: SnapshotKeys,
+    stuck: ReadonlySet<number>,
+  ) {
     this.#queue = queue;
     this.#rules = rules;
     this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
@@ -100,7 +109,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       lanes.set(lane.id, lane);
       if (row[9] === null || (row[10] !== null && !this.#comesDue(lane, row[10]))) continue;
       this.known.push(lane.id);
-      if (row[10] === null && !lane.ready) this.emptied.add(lane);
+      if (stuck.has(lane.id)) lane.ready = false;
+      else if (row[10] === null && !lane.ready) this.emptied.add(lane);
     }
     for (const [type, ids] of snapshot.lines) {
       const ready = ids.map((id) => lanes.get(id)!);
@@ -242,7 +252,7 @@ const byHead = (a: HeadRow | undefined, b: HeadRow | undefined): number =>
   a === undefined || b === undefined ? Number(a === undefined) - Number(b === undefined) : a[0] - b[0] || a[1] - b[1];
 
 function laneOf(row: LaneRow, unit: Unit, { each, unturned }: Snapshot): PlanLane {
-  const [id, type, priority, group, turn, , heavy, by, since, ready, , keys, own, byGrp] = row;
+  const [id, type, priority, group, turn, , heavy, by, since, ready, blockedUntil, keys, own, byGrp] = row;
   const heads = ready ?? [];
   return {
     id,
@@ -260,6 +270,7 @@ function laneOf(row: LaneRow, unit: Unit, { each, unturned }: Snapshot): PlanLan
     at: 0,
     whole: heads.length < each,
     heavy,
+    reserves: heavy !== null && blockedUntil !== null,
     by,
     byGrp,
     since,

@@ -24,11 +24,14 @@ export interface Snapshot {
   readonly blocked: readonly (readonly [type: string, grp: string, by: string, until: number])[];
   /** The scheduled jobs that come due first. */
   readonly due: readonly (readonly [type: string, at: number])[];
-  /** Another transaction has something that might start; some arrivals are not folded into lanes yet. */
+  /** Another transaction has something that might start. */
   readonly busy: boolean;
+  /** The lanes of the plan in which other transactions have jobs, and too few are left. */
+  readonly stuck: readonly number[];
   /** Something of the plan that it answers was done; not all of it was. */
   readonly changed: boolean;
   readonly again: boolean;
+  /** Some arrivals are not folded into lanes yet. */
   readonly outside: boolean;
 }
 

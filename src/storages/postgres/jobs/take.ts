@@ -11,7 +11,7 @@ import { granted, type GrantRow } from "../grants.ts";
 import { ask, type Asked, recordsOf } from "./claim.ts";
 import { propose, type Proposal, type ProposalText, type Wanted } from "./proposal.ts";
 import type { Snapshot } from "./snapshot.ts";
-import { wakeUp } from "./wake-up.ts";
+import { LATER_MS, wakeUp } from "./wake-up.ts";
 
 /** The rules of a queue, as they stood when they had this number. */
 interface KnownRules {
@@ -38,6 +38,8 @@ const LATE_TRIP = 4;
 /** So many lanes of each type are asked for, at least; and where those were not enough. */
 const PAGE = 4;
 const LARGE_PAGE = 1_000;
+/** So many lanes more are proposed where other transactions have the jobs of those that were. */
+const SPARE_LANES = 250;
 /** So old a snapshot may be that a claim begins with: others have had their turns since. */
 const FRESH_MS = 1_000;
 /** So many queues are remembered. */
@@ -70,6 +72,8 @@ export class PlannedClaims {
     let proposal = this.#recall(request, key, wanted);
     let awaits = awaitedBy(proposal?.unmarked ?? []);
     let othersWaitMs = 0;
+    /** Lanes whose jobs other transactions have: it goes on to those behind them. */
+    const stuck = new Set<number>();
     for (let trip = 1; ; trip++) {
       const plan = this.#textOf(queue, proposal, page, trip, grant, awaits);
       const answer = await this.#ask(database, request, trip, wanted, plan, jobs.length > 0);
@@ -86,8 +90,12 @@ export class PlannedClaims {
         return { jobs, stale, more, nextInMs, blockedBy, ...waitOfOthers(othersWaitMs), ...granted(grant) };
       }
       if (snapshot.rules !== null) this.#rules.set(queue, { epoch: snapshot.epoch, rules: snapshot.rules });
-      wanted = { max: max - jobs.length, bytes, spare: (max - jobs.length) * (reach - 1), begun: jobs.length > 0 };
-      const next = propose(snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs);
+      const stuckBefore = stuck.size;
+      for (const lane of snapshot.stuck) stuck.add(lane);
+      const left = max - jobs.length;
+      const spare = stuck.size > 0 ? SPARE_LANES : left * (reach - 1);
+      wanted = { max: left, bytes, spare: left > 0 ? spare : 0, begun: jobs.length > 0 };
+      const next = propose(snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs, { stuck });
       const missed = proposal !== undefined && records.length < wanted.max && next.started > 0;
       this.#remember(queue, {
         key,
@@ -99,14 +107,18 @@ export class PlannedClaims {
       const isFull = jobs.length > 0 && wanted.max <= 0 && !next.cut;
       // All of the plan was done, and it was made from a snapshot of this claim.
       const done = trip > 1 && !snapshot.again && proposal?.plan !== undefined;
-      // It came to nothing: another transaction has what could start.
-      const inVain = trip > 1 && snapshot.busy && !snapshot.changed;
-      if (next.isEmpty || done || inVain || isFull || trip >= MOST_TRIPS) {
+      // Another transaction has what could start: there may be others behind it; or it came to nothing.
+      const others = trip < MOST_TRIPS && stuck.size > 0 && (next.cut ? stuck.size > stuckBefore : next.started > 0);
+      const inVain = trip > 1 && (snapshot.busy || stuck.size > 0) && !snapshot.changed && !others;
+      if ((next.isEmpty && !others) || done || inVain || isFull || trip >= MOST_TRIPS) {
         const last = done
           ? after(proposal!, next)
           : next.plan && { ...next.plan, more: next.plan.more || next.started > 0 };
         const final = inVain ? last && { ...last, more: false } : last;
-        const ahead = this.#ahead(answer, snapshot, request, final, next, jobs.length);
+        const ahead =
+          inVain && final === undefined
+            ? LOOK_LATER
+            : this.#ahead(answer, snapshot, request, final, next, { started: jobs.length, isStuck: stuck.size > 0 });
         if (jobs.length === 0) othersWaitMs = Math.max(othersWaitMs, next.othersWaitMs);
         awaits = this.#awaitedAfter(request, jobs, next);
         // A worker that is full claims again only when a job ends, and others would not know that it waits for slots.
@@ -119,7 +131,7 @@ export class PlannedClaims {
       } else {
         if (missed) reach = MOST_REACH;
         page = Math.max(page, Math.max(PAGE, max + 1) * reach);
-        if (next.cut && next.started === 0) page = LARGE_PAGE;
+        if (stuck.size > 0 || (next.cut && next.started === 0)) page = LARGE_PAGE;
         proposal = next;
         awaits = awaitedBy(next.unmarked);
       }
@@ -188,11 +200,11 @@ export class PlannedClaims {
     request: ClaimRequest,
     plan: ClaimPlan | undefined,
     { limits, needsGates }: Proposal,
-    started: number,
+    claimed: { readonly started: number; readonly isStuck: boolean },
   ): Ahead {
     if (plan === undefined) return LOOK_AGAIN;
     const { max, types } = request;
-    const ahead = wakeUp(snapshot, plan, limits, types, { started, max, needsGates });
+    const ahead = wakeUp(snapshot, plan, limits, types, { ...claimed, max, needsGates });
     let { nextInMs } = ahead;
     if (ahead.more) return ahead;
     if (answer.lookIn !== null && answer.lookIn !== undefined) {
@@ -215,7 +227,7 @@ export class PlannedClaims {
     if (elapsed > FRESH_MS) return undefined;
     const { settle, confirm = [], grantTtlMs } = request;
     const earlier = { elapsed, releases: settle.length > 0, confirms: confirm.length > 0 };
-    return propose(known.snapshot, queue, this.#rulesOf(request), wanted, grantTtlMs, earlier);
+    return propose(known.snapshot, queue, this.#rulesOf(request), wanted, grantTtlMs, { earlier });
   }
 
   #remember(queue: string, known: KnownSnapshot): void {
@@ -240,6 +252,8 @@ const awaitedBy = (names: Iterable<string>): AwaitedLimits => new Map(Array.from
 type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 
 const LOOK_AGAIN: Ahead = { more: true, nextInMs: 0, blockedBy: null };
+/** Another transaction has the jobs, for as long as it likes. */
+const LOOK_LATER: Ahead = { more: false, nextInMs: LATER_MS, blockedBy: null };
 
 const NOTHING = {
   types: [],

@@ -9,19 +9,23 @@ import type { Snapshot } from "./snapshot.ts";
 const RELEASED = 1e18;
 /** So soon it is worth looking for a job that another transaction has. It may stay open: only where others start it is likely to be over. */
 const SOON_MS = 10;
-const LATER_MS = 100;
+export const LATER_MS = 100;
 /** So many scheduled jobs are in a snapshot at most. */
 const AHEAD = 64;
 
-/** What comes after a claim. `needsGates`: lanes are to be blocked that do not stand at their gates yet: the next claim does it. */
+/**
+ * What comes after a claim. `needsGates`: lanes are to be blocked that do not stand at their gates yet: the next claim does it. `isStuck`:
+ * other transactions have jobs of lanes that it went past.
+ */
 export function wakeUp(
   snapshot: Snapshot,
   plan: ClaimPlan,
   limits: ClaimLimits,
   asked: readonly string[] | null,
-  wanted: { readonly started: number; readonly max: number; readonly needsGates: boolean },
+  wanted: { readonly started: number; readonly max: number; readonly needsGates: boolean; readonly isStuck: boolean },
 ): WakeUp {
-  const { now, busy, outside } = snapshot;
+  const { now, outside } = snapshot;
+  const busy = snapshot.busy || wanted.isStuck;
   const more = plan.more || (outside && wanted.started < wanted.max);
   const waiting: Unplanned[] = snapshot.blocked.map(([type, grp, name, until]) => {
     const wait = until >= RELEASED ? WHEN_RELEASED : Math.max(0, until - now);

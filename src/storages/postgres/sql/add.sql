@@ -175,6 +175,10 @@ BEGIN
     JOIN unnest(kinds.kinds_due) AS k ON k.no = coalesce(i.kind, 1) WHERE i.other IS NULL ORDER BY i.no;
   END IF;
   IF notify THEN
+    IF seen.weighed AND gone IS NOT NULL THEN
+      -- One of them may be a heavy head that others wait behind: no lock of a limit can be taken here, but the next claim looks.
+      PERFORM {schema}.insert_arrivals(gone);
+    END IF;
     -- Whatever keeps them back now may be over when the transaction is.
     PERFORM {schema}.notify_queues(ARRAY(SELECT k.queue FROM unnest(kinds.kinds_due) AS k));
     RETURN json_build_object('others', others);

@@ -22,17 +22,19 @@ $$;
 
 -- Groups and keys that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
 -- priority and in its order, so many of the types that are asked for, and as many of others: whatever their type, so that lanes
--- come to be in the order in which jobs came, whichever types are claimed. The lane of jobs without a group is ready while there are any.
+-- come to be in the order in which jobs came, whichever types are claimed. Of the types that are asked for the lane of jobs without a group is
+-- ready while there are any.
 --
 -- One claim at a time does this, and the others go on without, unless they have nothing else to do (`waits`). A lane is looked at only
 -- under the lock of its row: another claim may be about to set it not ready. Where a row is locked the jobs are as if they had only just
 -- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again decides.
 --
--- queue_name: of which queue. types: those that the claim asks for, whose limits are locked. others: all types of which jobs wait.
--- names: of limits that weigh and are locked. most: how many are read. at: now. outside: some may be left; NULL: another transaction is
--- about to change these lanes. wake_all: all waiting workers are to be woken.
+-- queue_name: of which queue. types: those that the claim asks for, whose limits are locked. names: of limits that weigh and are locked.
+-- most: how many are read. at: now. outside: some may be left; NULL: another transaction is about to change these lanes. unopened: lanes of
+-- jobs without a group may be left. wake_all: all waiting workers are to be woken.
 CREATE OR REPLACE FUNCTION {schema}.fold_arrivals(
-  queue_name text, types text[], others text[], names text[], most integer, waits boolean, at float8, OUT outside boolean, OUT wake_all boolean
+  queue_name text, types text[], names text[], most integer, waits boolean, at float8,
+  OUT outside boolean, OUT unopened boolean, OUT wake_all boolean
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -60,6 +62,7 @@ DECLARE
   idle bigint[];
   blocked bigint[];
 BEGIN
+  unopened := false;
   wake_all := false;
   IF NOT pg_try_advisory_xact_lock({schema}.lock_key('fold', queue_name)) THEN
     IF NOT waits OR NOT EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
@@ -108,8 +111,8 @@ BEGIN
       WHERE k.lane IS NOT NULL AND k.lane <> ALL (locked);
     END IF;
   END IF;
-  IF others <> '{}' OR new_types IS NOT NULL THEN
-    PERFORM {schema}.open_lanes(queue_name, others, new_types, priorities, grps, lane_keys, dues, seqs, at);
+  IF types <> '{}' OR new_types IS NOT NULL THEN
+    unopened := {schema}.open_lanes(queue_name, types, new_types, priorities, grps, lane_keys, dues, seqs, at);
   END IF;
   IF idle IS NOT NULL OR EXISTS (SELECT FROM unnest(k_keys) AS k (keys) WHERE k.keys <> '') THEN
     -- A lane with keys goes by its first job.
@@ -127,14 +130,14 @@ BEGIN
     wake_all := {schema}.look_again(ARRAY(
       SELECT l.id FROM {schema}.lanes l
       WHERE l.id = ANY (blocked) AND l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
-        AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND {schema}.head_of(l) = ANY (jobs)
+        AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND ({schema}.head_of(l) = ANY (jobs) OR l.heavy = ANY (jobs))
       UNION
       SELECT l.id FROM {schema}.lanes l
       WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = '' AND l.keys = ''
         AND l.queue = queue_name AND l.type = ANY (types) AND l.heavy IS NOT NULL AND l.heavy IS DISTINCT FROM {schema}.head_of(l)), at);
   END IF;
   IF NOT busy THEN
-    outside := coalesce(too_many, false);
+    outside := unopened OR coalesce(too_many, false);
   END IF;
 END
 $$;
@@ -144,12 +147,15 @@ $$;
 -- of their unit: a group is not served twice because it has jobs of another type or with other keys now.
 --
 -- queue_name, types: of which queue and types. arrived, priorities, grps, lane_keys: the lanes of groups and keys; NULL: none. dues,
--- seqs: the first that waits in each. at: now.
+-- seqs: the first that waits in each. at: now. Answers whether some may be left: of jobs without a group and keys a thousand are opened at
+-- most.
 CREATE OR REPLACE FUNCTION {schema}.open_lanes(
   queue_name text, types text[], arrived text[], priorities float8[], grps text[], lane_keys text[], dues float8[], seqs bigint[], at float8
-) RETURNS void
+) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  most CONSTANT integer := 1000;
+  is_full boolean;
   ids bigint[];
   opened bigint[];
 BEGIN
@@ -166,21 +172,22 @@ BEGIN
         AND w.priority < o.priority
       ORDER BY w.priority DESC, w.due_at, w.seq LIMIT 1) j
   ), found AS (
-    SELECT o.type, o.priority, o.due_at, o.seq, l.id, NOT l.ready AS idle
-    FROM (SELECT * FROM open LIMIT 1000) o
+    SELECT o.type, o.priority, o.due_at, o.seq, l.id
+    FROM open o
       LEFT JOIN LATERAL (SELECT k.id, k.ready FROM {schema}.lanes k
         WHERE k.queue = queue_name AND k.priority = o.priority AND k.grp = '' AND k.keys = '' AND k.type = o.type LIMIT 1) l ON true
+    WHERE l.ready IS NOT TRUE LIMIT most
   )
-  SELECT array_agg(id) FILTER (WHERE idle), arrived || array_agg(type) FILTER (WHERE id IS NULL),
+  SELECT count(*) = most, array_agg(id) FILTER (WHERE id IS NOT NULL), arrived || array_agg(type) FILTER (WHERE id IS NULL),
       priorities || array_agg(priority) FILTER (WHERE id IS NULL), grps || array_agg(''::text) FILTER (WHERE id IS NULL),
       lane_keys || array_agg(''::text) FILTER (WHERE id IS NULL),
       dues || array_agg(due_at) FILTER (WHERE id IS NULL), seqs || array_agg(seq) FILTER (WHERE id IS NULL)
-    INTO ids, arrived, priorities, grps, lane_keys, dues, seqs FROM found;
+    INTO is_full, ids, arrived, priorities, grps, lane_keys, dues, seqs FROM found;
   IF ids IS NOT NULL THEN
     UPDATE {schema}.lanes SET ready = true WHERE id = ANY (ids);
   END IF;
   IF arrived IS NULL THEN
-    RETURN;
+    RETURN is_full;
   END IF;
   WITH opened AS (
     INSERT INTO {schema}.lanes (id, queue, type, priority, grp, keys, own, turn, head_at, head_seq, used_at) OVERRIDING SYSTEM VALUE
@@ -227,6 +234,7 @@ BEGIN
       ORDER BY o.id, g.until DESC
     ) c WHERE l.id = c.id;
   END IF;
+  RETURN is_full;
 END
 $$;
 
@@ -248,11 +256,12 @@ BEGIN
     IF pg_try_advisory_xact_lock({schema}.lock_key('limit', name)) THEN
       taken := taken || name;
     ELSE
+      -- Of a lane that is empty now, since a job was replaced, it is that job that others may wait behind.
       INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)
-      SELECT l.queue, l.type, l.priority, j.grp, j.keys, j.due_at, j.seq FROM {schema}.lanes l
-        JOIN {schema}.jobs j ON j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-          AND {schema}.in_lane(j.grp, j.keys, l.keys || l.grp) AND j.seq = {schema}.head_of(l)
-      WHERE l.id = ANY (blocked) AND l.blocked_by = name;
+      SELECT l.queue, l.type, l.priority, nullif(substr(l.grp, 2), ''), nullif(l.keys, ''), coalesce(j.due_at, 0), coalesce(j.seq, l.heavy)
+      FROM {schema}.lanes l
+        LEFT JOIN LATERAL {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, 1, '-Infinity', '{}') j ON true
+      WHERE l.id = ANY (blocked) AND l.blocked_by = name AND num_nonnulls(j.seq, l.heavy) > 0;
     END IF;
   END LOOP;
   RETURN taken;
@@ -405,8 +414,11 @@ $$;
 -- turns, `few` of them, but no more than a thousand in all. What other claims have locked is left to them. A gate where no lane is
 -- left goes, if the lock of its limit is held (`names`).
 --
--- queue_name, types: of which queue and types. now: the time.
-CREATE OR REPLACE FUNCTION {schema}.open_gates(queue_name text, types text[], few integer, names text[], now float8) RETURNS void
+-- queue_name, types: of which queue and types. now: the time. heads, untils: the lanes of heavy heads, and when their instants came: those
+-- that are neither started nor refused again go on to reserve what they wait for (reserve_again).
+CREATE OR REPLACE FUNCTION {schema}.open_gates(
+  queue_name text, types text[], few integer, names text[], now float8, OUT heads bigint[], OUT untils float8[]
+)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   ids bigint[];
@@ -414,12 +426,13 @@ DECLARE
   gate_grps text[];
   gate_types text[];
 BEGIN
-  ids := ARRAY(
-    SELECT r.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
-      SELECT l.id FROM {schema}.lanes l
+  SELECT array_agg(h.id), array_agg(h.until) INTO heads, untils FROM (
+    SELECT r.* FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+      SELECT l.id, l.blocked_until AS until FROM {schema}.lanes l
       WHERE l.queue = queue_name AND l.type = t.type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL AND l.blocked_until <= now
       ORDER BY l.blocked_until LIMIT 1000 FOR UPDATE SKIP LOCKED) r
-    LIMIT 1000);
+    LIMIT 1000) h;
+  ids := coalesce(heads, '{}');
   SELECT array_agg(g.name), array_agg(g.grp), array_agg(g.type) INTO gate_names, gate_grps, gate_types FROM (
     SELECT g.* FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
       SELECT o.name, o.grp, o.type FROM {schema}.gates o
@@ -454,6 +467,16 @@ BEGIN
       WHERE a.name = e.name AND a.grp = e.grp AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(queue_name, e.type)
       FOR UPDATE SKIP LOCKED) o));
 END
+$$;
+
+-- A claim has opened the lanes of these heavy heads, and is over. One that it has neither started nor refused again goes on to reserve what it
+-- waits for, from the same instant: another claim may start it, and until then light jobs leave that to it (heavy_heads).
+--
+-- heads, untils: as open_gates says it. closed: those that another limit refused: they leave to others what they cannot use. at: now.
+CREATE OR REPLACE FUNCTION {schema}.reserve_again(heads bigint[], untils float8[], closed bigint[], at float8) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  UPDATE {schema}.lanes l SET blocked_until = h.until FROM unnest(heads, untils) AS h (id, until)
+  WHERE l.id = h.id AND l.id <> ALL (closed) AND h.until > at - 100 AND l.blocked_until IS NULL AND l.heavy = {schema}.head_of(l)
 $$;
 
 -- A queue and type as the indexes of gates, and of lanes at gates, know them: four names together are more than an entry may be long.
@@ -492,13 +515,13 @@ $$;
 -- Jobs that are too heavy for what is left of a limit, and wait for it. One that is not there any more, or is paused, is not
 -- waited for. When its instant has come it is waited for 100 ms longer, so that a claim can come for it.
 --
--- limit_name: which limit. grps: which states of it; NULL: all. at: now.
+-- limit_name: which limit. grps: which states of it. at: now.
 CREATE OR REPLACE FUNCTION {schema}.heavy_heads(limit_name text, grps text[], at float8)
 RETURNS TABLE (lane bigint, grp text, priority float8, until float8, since float8)
 LANGUAGE sql STABLE AS $$
   SELECT l.id, l.blocked_grp, l.priority, l.blocked_until, l.heavy_since FROM {schema}.lanes l
   WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL AND l.blocked_until > at - 100
-    AND (grps IS NULL OR l.blocked_grp = ANY (grps))
+    AND l.blocked_grp = ANY (grps)
     AND EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue COLLATE "POSIX" = l.queue AND j.state COLLATE "POSIX" = 'waiting'
       AND j.state COLLATE "POSIX" <> 'active' AND j.seq = l.heavy)
     AND NOT EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = l.queue AND p.type IN ('', ':' || l.type))

@@ -9,10 +9,10 @@
 --
 -- q, plan: what was asked for, and proposed before. types: those that may start; paused: as `pauses` says it, or NULL. epoch: the
 -- number of the rules; they are part of the answer where the plan was made with others. busy: another transaction has something that might
--- start. changed: something of the plan was done; again: not all of it. outside: some arrivals are not folded yet. now: the time.
+-- start; stuck: the lanes in which it has jobs of the plan. changed: something of the plan was done; again: not all of it. outside: some arrivals are not folded yet. now: the time.
 CREATE OR REPLACE FUNCTION {schema}.snapshot(
-  q {schema}.claim_request, plan {schema}.claim_plan, types text[], paused text[], epoch bigint, busy boolean, changed boolean,
-  again boolean, outside boolean, now float8
+  q {schema}.claim_request, plan {schema}.claim_plan, types text[], paused text[], epoch bigint, busy boolean, stuck bigint[],
+  changed boolean, again boolean, outside boolean, now float8
 ) RETURNS json
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -186,8 +186,13 @@ BEGIN
     now := latest;
   END LOOP;
   IF weighs THEN
+    -- Of the states that the lanes fall under: under a limit by group very many others may have some.
     SELECT coalesce(json_agg(json_build_array(r.name, h.grp, h.lane, h.priority, h.until, h.since)), '[]')
-      INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
+      INTO heavy FROM (
+        SELECT r.name, array_agg(DISTINCT {schema}.state_of(r, substr(nullif(l.grp, ''), 2), l.keys)) AS grps
+        FROM unnest(rules) AS r CROSS JOIN (SELECT a.grp, a.keys FROM {schema}.lanes a WHERE a.id = ANY (ids) GROUP BY 1, 2) l
+        WHERE r.weight IS NOT NULL GROUP BY r.name
+      ) r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, r.grps, now) AS h;
   END IF;
   IF waiting THEN
     SELECT coalesce(json_agg(json_build_array(t.type, f.grp, f.name, f.until) ORDER BY t.place), '[]')
@@ -218,7 +223,7 @@ BEGIN
   END IF;
   RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'unturned', unturned, 'types', types, 'paused', paused, 'lanes', lanes,
     'lines', concat('[', left(lines, -1), ']')::json,
-    'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
+    'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'stuck', stuck, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r
       WHERE r.queues IS NULL OR q.queue = ANY (r.queues)) END);

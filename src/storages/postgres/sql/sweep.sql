@@ -238,7 +238,7 @@ BEGIN
     SELECT q.queue FROM queues q
     WHERE EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = q.queue OFFSET few) LIMIT 10
   LOOP
-    folded := {schema}.fold_arrivals(arrived, '{}', {schema}.waiting_types(arrived), names, few, false, now);
+    folded := {schema}.fold_arrivals(arrived, '{}', names, few, false, now);
     more := more OR coalesce(folded.outside, false);
     wake_all := wake_all OR folded.wake_all;
   END LOOP;

@@ -24,11 +24,13 @@ DECLARE
   want integer := least(q.max, 10000);
   paused text[];
   types text[];
-  others text[];
   weighing text[] := '{}';
   -- Do lanes wait for limits?
   blocked boolean;
   folded record;
+  -- The lanes of heavy heads that may look again, and since when they may.
+  heads bigint[];
+  untils float8[];
   outside boolean;
   busy boolean;
   changed boolean := false;
@@ -37,10 +39,11 @@ DECLARE
   done {schema}.planned_grants;
   written record;
   took float8;
-  -- Which of the granted jobs are locked; which of those under limits other transactions have.
+  -- Which of the granted jobs are locked; which others are not looked at, for other transactions have them; the lanes of these.
   held tid[];
-  missed bigint[];
   without bigint[] := '{}';
+  stuck bigint[] := '{}';
+  rounds integer := 0;
 BEGIN
   jobs := '[]';
   published := false;
@@ -51,19 +54,19 @@ BEGIN
   IF cardinality(rules) > 0 THEN
     weighing := ARRAY(SELECT r.name FROM unnest(rules) AS r WHERE r.weight IS NOT NULL);
   END IF;
-  others := {schema}.waiting_types(q.queue);
-  types := others;
-  IF q.types IS NOT NULL THEN
+  IF q.types IS NULL THEN
+    types := {schema}.waiting_types(q.queue);
+  ELSE
     SELECT coalesce(array_agg(a.type ORDER BY a.place), '{}') INTO types
       FROM (SELECT u.type, min(u.place) AS place FROM unnest(q.types) WITH ORDINALITY AS u (type, place) GROUP BY u.type) a;
   END IF;
-  folded := {schema}.fold_arrivals(q.queue, types, others, weighing, greatest(few, want, least(1000, 5 * want)),
+  folded := {schema}.fold_arrivals(q.queue, types, weighing, greatest(few, want, least(1000, 5 * want)),
     cardinality(plan.places) > 0 IS NOT TRUE, now);
   wake_all := folded.wake_all;
   outside := coalesce(folded.outside, false);
   busy := folded.outside IS NULL;
   IF blocked THEN
-    PERFORM {schema}.open_gates(q.queue, types, want + 1, {schema}.names_of(rules), now);
+    SELECT o.heads, o.untils INTO heads, untils FROM {schema}.open_gates(q.queue, types, want + 1, {schema}.names_of(rules), now) o;
   END IF;
   IF paused IS NOT NULL THEN
     SELECT coalesce(array_agg(t.type ORDER BY t.place), '{}') INTO types
@@ -80,44 +83,57 @@ BEGIN
           OFFSET f.skip) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     LOOP
-      done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, q.claimant, without, now);
+      rounds := rounds + 1;
+      done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, q.claimant, without,
+        heads, now);
       held := ARRAY(SELECT j.ctid FROM {schema}.jobs j
         WHERE j.ctid = ANY (done.jobs || done.refused) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
       EXIT WHEN cardinality(held) = cardinality(done.jobs) + cardinality(done.refused);
-      -- Other transactions have some of them. Under a limit others are decided about anew; its lock keeps other claims away meanwhile.
-      missed := ARRAY(SELECT c.seq FROM unnest(done.jobs, done.job_seqs, done.is_charged) AS c (place, seq, is_charged)
-        WHERE c.is_charged AND c.place <> ALL (held)
-        UNION ALL SELECT r.seq FROM unnest(done.refused, done.refused_seqs) AS r (place, seq) WHERE r.place <> ALL (held));
-      IF missed = '{}' THEN
+      -- Other transactions have some of them.
+      IF done.refused <@ held AND NOT EXISTS (SELECT FROM unnest(done.jobs, done.is_charged) AS c (place, is_charged)
+        WHERE c.is_charged AND c.place <> ALL (held)) THEN
         done := {schema}.lock_uncharged(q.queue, done, now);
+        stuck := stuck || done.short;
+        EXIT WHEN done.short = '{}' OR rounds > 1 OR cardinality(plan.places) = cardinality(done.job_lanes);
+      ELSIF rounds > 2 THEN
+        -- They come and go faster than they are looked for: another trip of the claim has more luck.
+        done := NULL;
         EXIT;
       END IF;
-      without := without || missed;
+      -- Under a limit others are decided about anew; its lock keeps other claims away meanwhile.
+      SELECT f.taken, f.counts, stuck || f.short INTO without, plan.counts, stuck
+      FROM {schema}.free_jobs(q.queue, plan.lanes, plan.counts, now) f;
     END LOOP;
-    busy := busy OR done.missed OR without <> '{}';
-    -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
-    took := greatest(0, {schema}.wall() - q.arrived);
-    -- One of them may have been given back a moment ago: it starts after that. No less is available by then.
-    now := greatest(done.at, {schema}.present());
-    SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
-    granted := written.granted;
-    others_wait := done.others;
-    jobs := written.jobs;
-    wake_all := wake_all OR written.wake_all;
-    published := written.published;
-    busy := busy OR written.taken;
-    again := done.again;
-    changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
+    busy := busy OR rounds > 1 OR stuck <> '{}';
+    IF done.at IS NOT NULL THEN
+      busy := busy OR done.missed;
+      -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
+      took := greatest(0, {schema}.wall() - q.arrived);
+      -- One of them may have been given back a moment ago: it starts after that. No less is available by then.
+      now := greatest(done.at, {schema}.present());
+      SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
+      granted := written.granted;
+      others_wait := done.others;
+      jobs := written.jobs;
+      wake_all := wake_all OR written.wake_all;
+      published := written.published;
+      busy := busy OR written.taken;
+      again := done.again;
+      changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
+    END IF;
   END IF;
   IF plan.awaits IS NOT NULL THEN
     PERFORM {schema}.await_release(array_agg(w.name), array_agg(''::text), CASE WHEN w.starves THEN q.claimant END, now)
       FROM unnest(plan.awaits, plan.starves) AS w (name, starves) GROUP BY w.starves;
   END IF;
-  IF outside THEN
+  IF outside AND NOT folded.unopened THEN
     outside := EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a
       WHERE a.queue = q.queue AND a.type = t.type));
   END IF;
-  snapshot := {schema}.snapshot(q, plan, types, paused, epoch, busy, changed, again, outside, greatest(now, {schema}.present()));
+  IF heads IS NOT NULL THEN
+    PERFORM {schema}.reserve_again(heads, untils, coalesce(done.closed, '{}'), now);
+  END IF;
+  snapshot := {schema}.snapshot(q, plan, types, paused, epoch, busy, stuck, changed, again, outside, greatest(now, {schema}.present()));
 END
 $$;
 
@@ -150,10 +166,11 @@ $$;
 --
 -- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
 -- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
--- any case. ttl: how soon they are called; NULL: at once. claimant: whose claim it is. without: jobs that other transactions have locked. now_at: now.
+-- any case. ttl: how soon they are called; NULL: at once. claimant: whose claim it is. without: jobs that other transactions have locked.
+-- heads: lanes of heavy heads that may look again in this claim; NULL: none. now_at: now.
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
   queue_name text, asked text[], types text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer,
-  bytes float8, ttl float8, claimant text, without bigint[], now_at float8
+  bytes float8, ttl float8, claimant text, without bigint[], heads bigint[], now_at float8
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -189,8 +206,9 @@ DECLARE
   -- What starts: jobs, and their lanes; whether they run under limits. What these take: which of them, of which state, how much.
   d_jobs tid[] := '{}'; d_seqs bigint[] := '{}'; d_lanes bigint[] := '{}'; d_charged boolean[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
   h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
-  -- Do heavy heads wait for one of the rules?
+  -- Do heavy heads wait for one of the rules? Those that may look again in this claim: their lanes, what they wait for, and what they weigh.
   heavy boolean := false;
+  o_lane bigint[]; o_name text[]; o_grp text[]; o_priority float8[]; o_since float8[]; o_weights jsonb[];
   -- What is at hand.
   lane integer; kind integer; head integer; t integer; r integer; place integer; k integer; s integer; own float8; weight float8; slots float8;
   rule {schema}.limit_rule;
@@ -201,7 +219,7 @@ DECLARE
   -- Have lanes of the queue keys?
   keyed boolean;
   is_late CONSTANT boolean := coalesce(plan.is_late, false);
-  keeper integer; longest float8; kept_weight float8; kept_slots float8; kept_since float8; never boolean;
+  room float8; keeper integer; longest float8; kept_weight float8; kept_slots float8; kept_since float8; never boolean;
   -- Since when the head waits for a key that weighs jobs; infinity: it does not.
   since float8 := 'Infinity';
 BEGIN
@@ -304,6 +322,14 @@ BEGIN
   IF weighs THEN
     heavy := EXISTS (SELECT FROM {schema}.lanes l
       WHERE l.blocked_by = ANY ({schema}.names_of(rules)) AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL);
+    IF heads IS NOT NULL THEN
+      SELECT array_agg(l.id), array_agg(l.blocked_by), array_agg(l.blocked_grp), array_agg(l.priority), array_agg(l.heavy_since),
+          array_agg(j.weights)
+        INTO o_lane, o_name, o_grp, o_priority, o_since, o_weights
+        FROM unnest(heads) AS h (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = h.id OFFSET 0) l
+          CROSS JOIN LATERAL {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, 1, now, without) j
+        WHERE l.heavy = j.seq AND l.type = ANY (types);
+    END IF;
   END IF;
 
   done.refused_seqs := '{}';
@@ -312,6 +338,8 @@ BEGIN
   done.starved_names := '{}'; done.starved_grps := '{}';
   done.refused := '{}'; done.refused_names := '{}'; done.refused_most := '{}'; done.refused_weights := '{}';
   done.freed_names := '{}'; done.freed_grps := '{}';
+  done.closed := '{}';
+  done.short := '{}';
   FOR i IN 1 .. cardinality(plan.places) LOOP
     lane := plan.places[i];
     kind := plan.kinds[i];
@@ -400,6 +428,19 @@ BEGIN
         -- A light one would fit now and then for ever, while a heavy one waits.
         own := greatest(own, {schema}.heavy_wait(keys.names[k], keys.grps[k], l_priority[lane], l_id[lane], since, now, false));
       END IF;
+      IF o_lane IS NOT NULL AND r_weight[r] IS NOT NULL AND NOT never THEN
+        FOR h IN 1 .. cardinality(o_lane) LOOP
+          -- The head starts in this claim, if it still fits beside this one.
+          CONTINUE WHEN o_name[h] <> keys.names[k] OR o_grp[h] <> keys.grps[k] OR o_lane[h] = l_id[lane] OR o_lane[h] = ANY (d_lanes)
+            OR o_priority[h] < l_priority[lane] OR (o_priority[h] = l_priority[lane]
+              AND (o_since[h] > since OR (o_since[h] = since AND o_lane[h] > l_id[lane])));
+          room := CASE WHEN r_window[r] THEN keys.weights[k] - s_weight[s] ELSE keys.slots[k] - s_slots[s] END
+            - coalesce((o_weights[h] ->> r_weight[r])::float8, r_estimate[r]);
+          IF room >= 0 AND room < (CASE WHEN r_window[r] THEN weight ELSE slots END) THEN
+            own := greatest(own, 1);
+          END IF;
+        END LOOP;
+      END IF;
       -- Nothing behind one that it has refused passes, also what the plan does not expect to fit; a heavy head that it refused before may.
       IF k_closed[k] > own AND NOT (l_priority[lane] = k_priority[k] AND since < k_since[k]) THEN
         own := k_closed[k];
@@ -418,6 +459,7 @@ BEGIN
 
     IF t_closed[l_type[lane]] AND kind <> 3 THEN
       l_stuck[lane] := true;
+      done.closed := done.closed || l_id[lane];
       again := again OR kind = 1;
       CONTINUE;
     END IF;
@@ -497,7 +539,10 @@ BEGIN
         k_shut[keeper] := true;
       END IF;
       -- Where the plan closes the type, the head is not too heavy: it waits for no more than others do.
-      CONTINUE WHEN rule.paused OR NOT (rule.by_group OR (rule.weight IS NOT NULL AND kind <> 4));
+      IF rule.paused OR NOT (rule.by_group OR (rule.weight IS NOT NULL AND kind <> 4)) THEN
+        done.closed := done.closed || l_id[lane];
+        CONTINUE;
+      END IF;
       done.blocked := done.blocked || l_id[lane];
       done.blocked_waits := done.blocked_waits || longest;
       done.blocked_names := done.blocked_names || rule.name;
@@ -668,11 +713,45 @@ BEGIN
   IF cardinality(jobs) < cardinality(done.jobs) THEN
     done.again := true;
     done.missed := true;
+    done.short := ARRAY(SELECT u.lane FROM unnest(done.job_lanes, done.is_charged) AS u (lane, is_charged)
+      WHERE NOT u.is_charged GROUP BY u.lane HAVING count(*) > (SELECT count(*) FROM unnest(lanes) AS l WHERE l = u.lane));
     done.use_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.use_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
     done.slot_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.slot_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
   END IF;
   done.jobs := jobs;
   RETURN done;
+END
+$$;
+
+-- Which of the first jobs of these lanes other transactions have. They are locked only to find that out, and not any more when this returns:
+-- a job that was locked and not started would let another claim start a later one of its lane.
+--
+-- lane_ids, wanted: the lanes, and how many jobs of each are wanted. taken: the jobs that others have. counts: how many of each are to be had,
+-- as many as are wanted at most. short: the lanes with fewer. Behind two hundred jobs that others have it does not look.
+CREATE OR REPLACE FUNCTION {schema}.free_jobs(
+  queue_name text, lane_ids bigint[], wanted integer[], now float8, OUT taken bigint[], OUT counts integer[], OUT short bigint[]
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  lanes integer[];
+  places tid[];
+  seqs bigint[];
+  free tid[];
+BEGIN
+  SELECT array_agg(u.no), array_agg(j.place), array_agg(j.seq) INTO lanes, places, seqs
+  FROM unnest(lane_ids, wanted) WITH ORDINALITY AS u (id, n, no)
+    CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = u.id OFFSET 0) l
+    CROSS JOIN LATERAL {schema}.first_jobs(queue_name, l.type, l.priority, l.keys || l.grp, u.n + 200, now, '{}') j;
+  BEGIN
+    free := ARRAY(SELECT j.ctid FROM {schema}.jobs j WHERE j.ctid = ANY (places) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
+    RAISE EXCEPTION USING ERRCODE = 'SL009';
+  EXCEPTION WHEN SQLSTATE 'SL009' THEN
+    -- Only the locks are undone.
+  END;
+  taken := ARRAY(SELECT u.seq FROM unnest(seqs, places) AS u (seq, place) WHERE u.place <> ALL (free));
+  SELECT array_agg(least(c.n, c.free) ORDER BY c.no), coalesce(array_agg(c.id) FILTER (WHERE c.free < c.n), '{}') INTO counts, short FROM (
+    SELECT w.no, w.id, w.n, (SELECT count(*) FROM unnest(lanes, places) AS u (no, place) WHERE u.no = w.no AND u.place = ANY (free))::integer AS free
+    FROM unnest(lane_ids, wanted) WITH ORDINALITY AS w (id, n, no)) c;
 END
 $$;
 

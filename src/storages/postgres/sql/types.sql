@@ -241,11 +241,12 @@ CREATE TYPE {schema}.claim_keys AS (
 );
 
 -- What is granted of a plan (take.sql: grant_planned). Nothing of it is written yet. again: not all of the plan was granted. missed:
--- another claim has locked lanes that are empty or to be blocked.
+-- another claim has locked lanes that are empty or to be blocked. short: lanes in which other transactions have jobs that were granted.
 CREATE TYPE {schema}.planned_grants AS (
   at float8,
   again boolean,
   missed boolean,
+  short bigint[],
   -- The jobs that start, in order; whether they run under limits.
   jobs tid[],
   job_seqs bigint[],
@@ -277,6 +278,8 @@ CREATE TYPE {schema}.planned_grants AS (
   blocked_names text[],
   blocked_grps text[],
   blocked_heavy bigint[],
+  -- Lanes that were asked and refused, and are not blocked: the limit that refused is for all of them.
+  closed bigint[],
   -- Limits by group that refused a lane slots, and gave none to the claim; and for how long others have waited for slots that it took.
   starved_names text[],
   starved_grps text[],
