@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { Claim } from "../../../src/storage/job-storage.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { anything } from "../jobs.ts";
 import { emptyStorages, newJob, rule } from "./support.ts";
@@ -85,5 +86,48 @@ describe("what a claim answers that other claims were faster than", () => {
     onTestFinished(() => storage.close());
     expect((await storage.claim(anything({ max: 1 }))).jobs).toMatchObject([{ id: "of priority 4" }]);
     expect(calls).toBe(5);
+  });
+
+  test("workers of one process for different types plan from what the latest claim of their types saw", async () => {
+    const { storage: other, pool, clock } = await open();
+    await other.add(
+      ["a", "b"].flatMap((type) => Array.from({ length: 9 }, (_, n) => newJob({ type, group: `g${n}` }))),
+    );
+    let statements = 0;
+    const storage = new PostgresStorage(
+      interrupted(pool, ".claim_2(", () => Promise.resolve((statements += 1))),
+      { clock },
+    );
+    onTestFinished(() => storage.close());
+    for (let i = 0; i < 5; i++)
+      for (const type of ["a", "b"])
+        expect((await storage.claim(anything({ types: [type], max: 1 }))).jobs).toHaveLength(1);
+    // The first of each type begins with a snapshot.
+    expect(statements).toBe(12);
+  });
+
+  test("a heavy head whose instant has come is not overtaken between the statements of the claim that starts it", async () => {
+    const { storage: other, pool, clock } = await open();
+    await other.limits.define([rule("k", { max: 10, windowMs: 2_000 }, { weight: "n" })]);
+    const light = () => other.add([newJob({ type: "light", weights: { n: 5 } })]);
+    await light();
+    expect((await other.claim(anything({ types: ["light"] }))).jobs).toHaveLength(1);
+    await other.add([newJob({ id: "heavy", type: "heavy", weights: { n: 10 } })]);
+    let statements = 0;
+    let between: Claim | undefined;
+    const storage = new PostgresStorage(
+      interrupted(pool, ".claim_2(", async () => {
+        statements += 1;
+        if (statements === 4) between = await other.claim(anything({ types: ["light"] }));
+      }),
+      { clock },
+    );
+    onTestFinished(() => storage.close());
+    expect(await storage.claim(anything({ types: ["heavy"] }))).toMatchObject({ jobs: [], nextInMs: 2_000 });
+    await light();
+    await clock.advance(2_000);
+    statements = 2;
+    expect((await storage.claim(anything({ types: ["heavy"], max: 1 }))).jobs.map(({ id }) => id)).toEqual(["heavy"]);
+    expect([statements, between?.jobs]).toEqual([4, []]);
   });
 });

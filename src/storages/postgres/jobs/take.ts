@@ -20,8 +20,6 @@ interface KnownRules {
 }
 
 interface KnownSnapshot {
-  /** The types that were asked for, and the limits that came along. */
-  readonly key: string;
   readonly snapshot: Snapshot;
   /** When it was answered. */
   readonly at: number;
@@ -42,7 +40,7 @@ const LARGE_PAGE = 1_000;
 const SPARE_LANES = 250;
 /** So old a snapshot may be that a claim begins with: others have had their turns since. */
 const FRESH_MS = 1_000;
-/** So many queues are remembered. */
+/** So many snapshots are remembered. */
 const MOST_KNOWN = 100;
 
 /**
@@ -52,6 +50,7 @@ const MOST_KNOWN = 100;
 export class PlannedClaims {
   readonly #clock: Clock;
   readonly #rules = new Map<string, KnownRules>();
+  /** By what was asked for: the queue, the types, and the limits that came along. */
   readonly #snapshots = new Map<string, KnownSnapshot>();
 
   constructor(clock: Clock) {
@@ -60,12 +59,12 @@ export class PlannedClaims {
 
   async claim(database: Database, request: ClaimRequest): Promise<Claim> {
     const { queue, max, maxBytes = STEP_BYTES } = request;
-    const key = JSON.stringify([request.types, request.limits]);
+    const key = JSON.stringify([queue, request.types, request.limits]);
     const jobs: JobRecord[] = [];
     let bytes = maxBytes;
     let stale: readonly string[] = [];
     let grant: GrantRow | undefined;
-    const known = this.#snapshots.get(queue);
+    const known = this.#snapshots.get(key);
     let reach = known?.reach ?? 1;
     let page = Math.max(PAGE, max + 1) * reach;
     let wanted: Wanted = { max, bytes, spare: max * (reach - 1), begun: false };
@@ -97,8 +96,7 @@ export class PlannedClaims {
       wanted = { max: left, bytes, spare: left > 0 ? spare : 0, begun: jobs.length > 0 };
       const next = propose(snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs, { stuck });
       const missed = proposal !== undefined && records.length < wanted.max && next.started > 0;
-      this.#remember(queue, {
-        key,
+      this.#remember(key, {
         snapshot,
         at: this.#clock.now(),
         reach: missed ? MOST_REACH : trip > 1 ? reach : Math.max(1, reach / 2),
@@ -219,10 +217,10 @@ export class PlannedClaims {
   /** A plan from what the latest claim of a queue was answered, if it asked for the same a moment ago. */
   #recall(request: ClaimRequest, key: string, wanted: Wanted): Proposal | undefined {
     const { queue } = request;
-    const known = this.#snapshots.get(queue);
+    const known = this.#snapshots.get(key);
+    if (known === undefined) return undefined;
     // Claims of one process that come together plan from different snapshots.
-    this.#snapshots.delete(queue);
-    if (known?.key !== key) return undefined;
+    this.#snapshots.delete(key);
     const elapsed = Math.max(0, this.#clock.now() - known.at);
     if (elapsed > FRESH_MS) return undefined;
     const { settle, confirm = [], grantTtlMs } = request;
@@ -230,9 +228,9 @@ export class PlannedClaims {
     return propose(known.snapshot, queue, this.#rulesOf(request), wanted, grantTtlMs, { earlier });
   }
 
-  #remember(queue: string, known: KnownSnapshot): void {
+  #remember(key: string, known: KnownSnapshot): void {
     if (this.#snapshots.size >= MOST_KNOWN) this.#snapshots.clear();
-    this.#snapshots.set(queue, known);
+    this.#snapshots.set(key, known);
   }
 }
 
