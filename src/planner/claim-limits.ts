@@ -1,5 +1,6 @@
 import type { JobKeys } from "../core/job.ts";
-import { applies, type Charge, chargeOf, type Keyed, labelOf, type LimitRule, ONE, valueOf } from "../limits/rule.ts";
+import type { ClaimRules } from "../limits/claim-rules.ts";
+import { type Charge, chargeOf, type Keyed, labelOf, type LimitRule, ONE, valueOf } from "../limits/rule.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 import { type HeavyHead, waitForHeads } from "./heavy-heads.ts";
 
@@ -66,20 +67,18 @@ interface OfType {
  * window at the most, however many light ones there are.
  */
 export class ClaimLimits {
-  readonly #rules: readonly LimitRule[];
-  readonly #queue: string;
+  readonly #rules: ClaimRules;
   readonly #keyOf: (rule: LimitRule, group: string | null) => LimitKey;
   readonly #types = new Map<string, OfType>();
-  /** The same, by which rules apply: types under the same rules have one. */
-  readonly #kinds = new Map<string, OfType>();
+  /** The same by list of rules: types under the same rules have one. */
+  readonly #kinds = new Map<readonly LimitRule[], OfType>();
   readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
   /** Heads of this claim that wait for a key, as if each had reserved it from now on. */
   readonly #closed = new Map<LimitKey, (HeavyHead & { until: Wait })[]>();
 
-  /** `rules`: those in force. `keyOf` is called once for each limit and group. */
-  constructor(rules: readonly LimitRule[], queue: string, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
-    this.#queue = queue;
-    this.#rules = rules.filter(({ queues }) => queues === null || queues.includes(queue));
+  /** `keyOf` is called once for each limit and group. */
+  constructor(rules: ClaimRules, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
+    this.#rules = rules;
     this.#keyOf = keyOf;
   }
 
@@ -155,16 +154,9 @@ export class ClaimLimits {
   #of(type: string): OfType {
     let found = this.#types.get(type);
     if (found === undefined) {
-      const rules: LimitRule[] = [];
-      let kind = "";
-      for (let i = 0; i < this.#rules.length; i++) {
-        const rule = this.#rules[i]!;
-        if (!applies(rule, this.#queue, type)) continue;
-        rules.push(rule);
-        kind += `${i} `;
-      }
-      found = this.#kinds.get(kind);
-      if (found === undefined) this.#kinds.set(kind, (found = this.#under(rules)));
+      const rules = this.#rules.of(type);
+      found = this.#kinds.get(rules);
+      if (found === undefined) this.#kinds.set(rules, (found = this.#under(rules)));
       this.#types.set(type, found);
     }
     return found;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { RulesInForce } from "../../src/limits/claim-rules.ts";
 import type { LimitRule } from "../../src/limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
 import { ClaimLimits } from "../../src/planner/claim-limits.ts";
@@ -11,7 +12,7 @@ function under(
   full: Readonly<Record<string, number>> = {},
 ) {
   const keys: ToyKey[] = [];
-  const limits = new ClaimLimits(rules, "q", (rule, group) => {
+  const limits = new ClaimLimits(new RulesInForce(rules).of("q").forClaim(null, []), (rule, group) => {
     const key = new ToyKey(rule, group, left[rule.name] ?? 9, full[rule.name]);
     keys.push(key);
     return key;

@@ -1,3 +1,4 @@
+import { RulesInForce } from "../../src/limits/claim-rules.ts";
 import type { Charge, LimitRule } from "../../src/limits/rule.ts";
 import { Allowance } from "../../src/storage/step-bytes.ts";
 import { NEVER, type Wait } from "../../src/limits/wait.ts";
@@ -117,7 +118,7 @@ export function planUnder(
   types?: readonly string[],
 ): ClaimPlan {
   const rules = [...new Set(keys.map(({ rule }) => rule))];
-  const limits = new ClaimLimits(rules, "q", (rule, group) => {
+  const limits = new ClaimLimits(new RulesInForce(rules).of("q").forClaim(null, []), (rule, group) => {
     const found = keys.find((key) => key.rule === rule && key.group === group);
     if (found === undefined) throw new Error(`no key of ${rule.name} for ${String(group)}`);
     return found;

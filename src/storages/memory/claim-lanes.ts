@@ -1,4 +1,5 @@
-import { applies, type LimitRule, shareOf } from "../../limits/rule.ts";
+import type { ClaimRules } from "../../limits/claim-rules.ts";
+import { shareOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
 import { neverFits } from "../../storage/stored-rules.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../planner/claim-limits.ts";
@@ -12,16 +13,15 @@ import { endUnstarted } from "./settling.ts";
 export class MemoryLanes implements LaneSource<Lane> {
   readonly #step: ClaimStep;
   readonly #asked: ReadonlySet<string> | null;
-  /** The rules that give some groups a larger share. */
-  readonly #sharing: readonly LimitRule[];
+  readonly #rules: ClaimRules;
   /** What heavy heads reserved that have started, or that another limit refuses. */
   readonly #unreserved = new Set<MemoryLimitState>();
 
-  constructor(step: ClaimStep, rules: readonly LimitRule[]) {
+  constructor(step: ClaimStep, rules: ClaimRules) {
     const { types } = step.request;
     this.#step = step;
     this.#asked = types === null ? null : new Set(types);
-    this.#sharing = rules.filter(({ groups }) => Object.keys(groups).length > 0);
+    this.#rules = rules;
   }
 
   first(type: string): Lane | undefined {
@@ -91,11 +91,7 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 
   #shareOf({ type, group }: Lane): number {
-    if (this.#sharing.length === 0) return 1;
-    return shareOf(
-      this.#sharing.filter((rule) => applies(rule, this.#step.queue.name, type)),
-      group,
-    );
+    return this.#rules.shares ? shareOf(this.#rules.of(type), group) : 1;
   }
 }
 

@@ -1,5 +1,6 @@
 import type { JobRecord } from "../../core/job.ts";
-import { applies, labelOf, type LimitRule } from "../../limits/rule.ts";
+import type { ClaimRules } from "../../limits/claim-rules.ts";
+import { labelOf, type LimitRule } from "../../limits/rule.ts";
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { ruleOfClaim } from "../../storage/stored-rules.ts";
 import { Allowance } from "../../storage/step-bytes.ts";
@@ -38,7 +39,7 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const rules = rulesOf(book, queue, lines, own);
   const started: StoredJob[] = [];
   const { more, nextInMs, blockedBy, grant, othersWaitMs } =
-    rules.length === 0
+    rules === undefined
       ? takeFreely(book, request, lines, now, started)
       : takeUnder(book, queue, request, lines, rules, now, started);
   const jobs = publishStarted(book, started, request.worker);
@@ -47,17 +48,16 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   return { jobs, stale, more, nextInMs, blockedBy, grant, othersWaitMs };
 }
 
-/** The rules that apply to any type of the claim. */
+/** Undefined: no rule applies to any of the lines. */
 function rulesOf(
-  book: Book,
+  { limits }: Book,
   { name }: MemoryQueue,
   lines: readonly Line[],
   own: readonly LimitRule[],
-): readonly LimitRule[] {
-  const { inForce } = book.limits;
-  if (inForce.length === 0) return own;
-  const kept = inForce.filter((rule) => lines.some(({ type }) => applies(rule, name, type)));
-  return own.length === 0 ? kept : [...kept, ...own];
+): ClaimRules | undefined {
+  if (limits.inForce.length === 0 && own.length === 0) return undefined;
+  const index = limits.byQueue.of(name);
+  return own.length > 0 || lines.some(({ type }) => index.of(type).length > 0) ? index.forClaim(null, own) : undefined;
 }
 
 /** The fast path: no rule applies. */
@@ -92,7 +92,7 @@ function takeUnder(
   queue: MemoryQueue,
   request: ClaimRequest,
   lines: readonly Line[],
-  rules: readonly LimitRule[],
+  rules: ClaimRules,
   now: number,
   started: StoredJob[],
 ): Found {
@@ -106,7 +106,7 @@ function takeUnder(
     lines: own,
     now,
     time,
-    distinct: new Set(rules.map(({ name }) => name)).size === rules.length,
+    distinct: areDistinct(book, request.limits),
     granted,
     started,
     lane: undefined,
@@ -119,7 +119,7 @@ function takeUnder(
   const types = lines.map(({ type }) => type);
   const allowance = new Allowance(request);
   for (;;) {
-    const limits = new ClaimLimits(rules, queue.name, keyOf);
+    const limits = new ClaimLimits(rules, keyOf);
     const plan = planClaim(types, lanes, limits, allowance);
     if (lanes.letOthersLook()) continue;
     const charged = started.map(({ charges }) => charges);
@@ -129,6 +129,11 @@ function takeUnder(
     const { othersWaitMs } = step;
     return grant === undefined && othersWaitMs === 0 ? found : { ...found, grant, othersWaitMs };
   }
+}
+
+/** Has no limit that a claim brings along the name of another one? */
+function areDistinct({ limits }: Book, own: ClaimRequest["limits"]): boolean {
+  return new Set(own.map(({ key }) => key)).size === own.length && own.every(({ key }) => !limits.stored.has(key));
 }
 
 /** Of each type the closed gate that opens first, and the job that comes due first. */

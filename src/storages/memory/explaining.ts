@@ -1,5 +1,5 @@
 import { startsBefore } from "../../limits/behind.ts";
-import { applies, type LimitRule, valueOf } from "../../limits/rule.ts";
+import { type LimitRule, valueOf } from "../../limits/rule.ts";
 import { limitConditionOf } from "../../storage/inspected-key.ts";
 import type { StartConditions } from "../../storage/limit-storage.ts";
 import { workersFor } from "../../storage/workers.ts";
@@ -41,7 +41,7 @@ export function explain(book: Book, id: string, now: number): StartConditions | 
 
 /** The rules that jobs of a type run under: those that are kept, and those that the latest claim brought along. */
 export function rulesFor(book: Book, queue: MemoryQueue, type: string): LimitRule[] {
-  return [...book.limits.inForce.filter((rule) => applies(rule, queue.name, type)), ...queue.claimLimits];
+  return [...book.limits.byQueue.of(queue.name).of(type), ...queue.claimLimits];
 }
 
 function positionIn(queue: MemoryQueue, job: StoredJob, time: number): Position {

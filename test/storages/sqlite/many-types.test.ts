@@ -211,3 +211,19 @@ test("types that a full limit blocks are passed over in pages", async () => {
   expect(counted.count).toBeLessThan(62);
   await storage.close();
 });
+
+test("the number of statements of a claim does not grow with limits of types that do not wait, also where groups wait", async () => {
+  const statements: number[] = [];
+  for (const types of [10, 200].map(typesUpTo)) {
+    const { database, storage } = open();
+    const counted = countStatements(database);
+    await storage.limits.define(types.map((type) => rule(type, LARGE, { types: [type] })));
+    await storage.add(["t1", "t2", "t3"].map((type) => newJob({ type, group: type === "t1" ? "g" : null })));
+    await storage.claim(claimOf({ max: 1 }));
+    counted.count = 0;
+    await storage.claim(claimOf({ max: 1 }));
+    statements.push(counted.count);
+    await storage.close();
+  }
+  expect(statements[1]).toBe(statements[0]);
+});

@@ -1,5 +1,6 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import type { RateState } from "../../../limits/rate-state.ts";
+import { RulesInForce } from "../../../limits/claim-rules.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { Heap, NOWHERE } from "../heap.ts";
@@ -20,6 +21,8 @@ interface Kept {
 export class LimitBook {
   /** The rules in force, by name. Replaced, never changed. */
   inForce: readonly LimitRule[] = [];
+  /** The same by queue and type. */
+  byQueue = new RulesInForce([]);
   /** Does it matter to any of them how heavy a job is? */
   weighs = false;
   /** The rules as they were declared and changed, by name. */
@@ -156,6 +159,7 @@ export class LimitBook {
   #become(): void {
     const rules = [...this.#kept.values()].map(({ rule }) => rule);
     this.inForce = rules.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    this.byQueue = new RulesInForce(this.inForce);
     this.weighs = rules.some(({ weight }) => weight !== null);
   }
 }

@@ -1,3 +1,4 @@
+import { RulesInForce } from "../../../limits/claim-rules.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { type Allowance, type ClaimPlan, planClaim } from "../../../planner/plan-claim.ts";
@@ -82,7 +83,7 @@ export function propose(
 ): Proposal {
   const keys = new SnapshotKeys(snapshot, ttlMs, earlier);
   const lanes = new SnapshotLanes(snapshot, queue, rules, keys, stuck);
-  const limits = new ClaimLimits(rules, queue, keys.key);
+  const limits = new ClaimLimits(new RulesInForce(rules).of(queue).forClaim(null, []), keys.key);
   let plan: ClaimPlan | undefined;
   try {
     plan = planClaim(snapshot.types, lanes, limits, allowanceOf(wanted, lanes, keys));

@@ -1,4 +1,5 @@
-import { applies, type LimitRule, shareOf, valueOf } from "../../../limits/rule.ts";
+import type { ClaimRules } from "../../../limits/claim-rules.ts";
+import { type LimitRule, shareOf, valueOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { LaneSource, Head } from "../../../planner/plan-claim.ts";
@@ -81,12 +82,9 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly closed = new Map<LimitRule, Closing>();
   readonly #step: Step;
   readonly #types: OpenTypes;
-  readonly #rules: readonly LimitRule[];
+  readonly #rules: ClaimRules;
   readonly #keys: SqliteKeys;
   readonly #want: number;
-  readonly #shares: boolean;
-  /** May lanes stand at gates? */
-  readonly #blocks: boolean;
   /** Where lanes have keys. */
   readonly #turns: ClaimTurns | undefined;
   /** Where lanes of many types wait, and there are no groups: lanes are not looked for by type, but come by `add`. */
@@ -102,22 +100,13 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   /** The number of the next start: its turn, and its token. */
   #turn: number;
 
-  constructor(
-    step: Step,
-    types: OpenTypes,
-    rules: readonly LimitRule[],
-    keys: SqliteKeys,
-    want: number,
-    first?: FirstLanes,
-  ) {
+  constructor(step: Step, types: OpenTypes, rules: ClaimRules, keys: SqliteKeys, want: number, first?: FirstLanes) {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
     this.#keys = keys;
     this.#want = want;
-    this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
-    this.#blocks = rules.some(blocks);
-    this.#turns = types.keyed ? new ClaimTurns(step, types.queue, types.asked, this.#shares) : undefined;
+    this.#turns = types.keyed ? new ClaimTurns(step, types.queue, types.asked, rules.shares) : undefined;
     this.#first = first;
     this.#turn = step.sequence + 1;
   }
@@ -224,7 +213,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const turn = this.#turn++;
     const unit = (lane.unit ??= this.#turns!.unit(lane));
     unit.served += 1;
-    const goesOn = this.#shares && unit.served < this.#shareOf(lane);
+    const goesOn = this.#rules.shares && unit.served < this.#shareOf(lane);
     if (!goesOn) unit.served = 0;
     if (this.#turns !== undefined) {
       this.#serveWithKeys(lane, this.#turns, goesOn ? undefined : turn);
@@ -301,17 +290,14 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   }
 
   #shareOf({ type, group }: ClaimLane): number {
-    return shareOf(
-      this.#rules.filter((rule) => applies(rule, this.#types.queue, type)),
-      group,
-    );
+    return shareOf(this.#rules.of(type), group);
   }
 
   #readyOf(type: string): ReadyLanes {
     let ready = this.#ready.get(type);
     if (ready === undefined) {
       const sources = this.#first === undefined ? [this.#home(type)] : [];
-      if (this.#blocks) sources.push(this.#gatesOf(type));
+      if (this.#rules.blocks) sources.push(this.#gatesOf(type));
       ready = new ReadyLanes(sources, (lane) => this.#isRight(lane));
       this.#ready.set(type, ready);
     }
@@ -488,8 +474,8 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   /** How many could start under the limits for all, or under those that count by what the lane has. */
   #available(type: string, lane: ClaimLane | null): number {
     let available = Number.POSITIVE_INFINITY;
-    for (const rule of this.#rules) {
-      if (rule.byGroup !== (lane !== null) || !applies(rule, this.#types.queue, type)) continue;
+    for (const rule of this.#rules.of(type)) {
+      if (rule.byGroup !== (lane !== null)) continue;
       available = Math.min(available, this.#keys.key(rule, lane === null ? null : valueOf(rule, lane)).available);
     }
     return available;
@@ -548,6 +534,3 @@ const byHead = (a: Rank, b: Rank): number => a.headAt - b.headAt || a.headSeq - 
 function rankOfRow({ priority, turn, own, head_at: headAt, head_seq: headSeq }: ClaimLaneRow, gate?: ClaimGate): Rank {
   return { priority, turn: turnAt(turn, gate), own, headAt, headSeq };
 }
-
-/** May lanes stand at a gate of the rule? */
-export const blocks = ({ byGroup, weight }: LimitRule): boolean => byGroup || weight !== null;

@@ -17,8 +17,11 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);
   // Lanes with keys go by their first jobs: that is for the planner.
-  const claimJobs = isUniform(rules, request) && !types.keyed ? claimUniform : claimPlanned;
-  return { stale, ...claimJobs(step, request, types, rules) };
+  const fast = isUniform(rules.all, request) && !types.keyed;
+  return {
+    stale,
+    ...(fast ? claimUniform(step, request, types, rules.all) : claimPlanned(step, request, types, rules)),
+  };
 }
 
 /**
@@ -30,6 +33,8 @@ export function glance(step: Step, request: ClaimRequest): Claim | undefined {
   if (isAnyLate(step) || (request.limits.length > 0 && isBroughtLongAgo(step, request.queue))) return undefined;
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);
-  const seen = (isUniform(rules, request) ? glanceUniform : glancePlanned)(step, request, types, rules);
+  const seen = isUniform(rules.all, request)
+    ? glanceUniform(step, request, types, rules.all)
+    : glancePlanned(step, request, types, rules);
   return seen && { stale: [], ...seen };
 }

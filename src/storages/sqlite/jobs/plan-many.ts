@@ -1,4 +1,5 @@
-import { applies, type LimitRule, ONE } from "../../../limits/rule.ts";
+import type { ClaimRules } from "../../../limits/claim-rules.ts";
+import { ONE } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
 import { type ClaimLimits, type Decision, isForOneGroup, labelOfKey } from "../../../planner/claim-limits.ts";
 import { type ClaimPlan, planClaim } from "../../../planner/plan-claim.ts";
@@ -20,7 +21,7 @@ export interface ManyTypes {
   readonly first: FirstLanes;
   readonly lanes: ClaimLanes;
   readonly types: OpenTypes;
-  readonly rules: readonly LimitRule[];
+  readonly rules: ClaimRules;
   readonly keys: SqliteKeys;
   readonly limits: ClaimLimits;
   /** Types of which lanes stand at open gates. */
@@ -127,8 +128,7 @@ class ClosedTypes {
   isForAll({ blockedBy, nextIn }: ClaimPlan): boolean {
     const { rules, keys, lanes } = this.#claim;
     if (blockedBy === null) return false;
-    return rules.some((rule) => {
-      if (rule.types !== null) return false;
+    return rules.forAll.some((rule) => {
       const full = rule.byGroup || rule.weight !== null ? 0 : keys.key(rule, null).wait(ONE);
       const wait = Math.max(full, lanes.closed.get(rule)?.wait ?? 0);
       return wait > 0 && nextIn <= wait;
@@ -137,8 +137,11 @@ class ClosedTypes {
 
   /** A limit of this type that has refused a job. */
   #closing(type: string): Closing | undefined {
-    const { lanes, types } = this.#claim;
-    for (const [rule, closing] of lanes.closed) if (applies(rule, types.queue, type)) return closing;
+    const { lanes, rules } = this.#claim;
+    for (const rule of rules.of(type)) {
+      const closing = lanes.closed.get(rule);
+      if (closing !== undefined) return closing;
+    }
     return undefined;
   }
 }

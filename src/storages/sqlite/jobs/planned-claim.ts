@@ -1,3 +1,4 @@
+import type { ClaimRules } from "../../../limits/claim-rules.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { claimantOf, waitOfOthers } from "../../../limits/starved.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
@@ -10,7 +11,7 @@ import { firstClosed, gateTypes, openDue } from "../limits/gates.ts";
 import { SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
-import { blocks, ClaimLanes } from "./claim-lanes.ts";
+import { ClaimLanes } from "./claim-lanes.ts";
 import { isOpen } from "./ready-lanes.ts";
 import { FirstLanes } from "./many-types.ts";
 import { planMany } from "./plan-many.ts";
@@ -31,7 +32,7 @@ interface Planned {
 class PlannedClaim {
   readonly #step: Step;
   readonly #types: OpenTypes;
-  readonly #rules: readonly LimitRule[];
+  readonly #rules: ClaimRules;
   readonly #writes: boolean;
   readonly #request: ClaimRequest;
   #keys: SqliteKeys;
@@ -40,15 +41,12 @@ class PlannedClaim {
   #first: FirstLanes | undefined;
   /** A limit was looked at for which starts are not kept long enough. */
   #unprepared = false;
-  /** May lanes stand at gates? */
-  readonly #blocks: boolean;
 
   /** `writes`: limits are prepared to keep what they need. */
-  constructor(step: Step, request: ClaimRequest, types: OpenTypes, rules: readonly LimitRule[], writes: boolean) {
+  constructor(step: Step, request: ClaimRequest, types: OpenTypes, rules: ClaimRules, writes: boolean) {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
-    this.#blocks = rules.some(blocks);
     this.#writes = writes;
     this.#request = request;
     this.#first = types.keyed || types.asked?.length === 1 ? undefined : FirstLanes.of(step, types.queue);
@@ -64,11 +62,9 @@ class PlannedClaim {
       else if (!rule.byGroup && key.unprepared) this.#unprepared = true;
       return key;
     };
-    // Where many types wait, limits of some types are looked at when a job of these is.
-    for (const rule of this.#rules) {
-      if (!rule.byGroup && (rule.types === null || this.#first === undefined)) look(rule, null);
-    }
-    return [keys, new ClaimLimits(this.#rules, this.#types.queue, look)];
+    // Limits of some types are looked at when a job of these is.
+    for (const rule of this.#rules.forAll) if (!rule.byGroup) look(rule, null);
+    return [keys, new ClaimLimits(this.#rules, look)];
   }
 
   /** Something has to be written: starts are not kept long enough for a limit that was looked at, or one refused a job (`SqliteKeys`). */
@@ -93,20 +89,20 @@ class PlannedClaim {
       [this.#keys, this.#limits] = this.#begin();
     }
     const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
-    const types = this.#blocks ? this.#types.open : [...this.#types.candidates()];
+    const types = this.#rules.blocks ? this.#types.open : [...this.#types.candidates()];
     const plan = planClaim(types, lanes, this.#limits, new Allowance(wanted));
-    if (this.#blocks) this.#closeFull(lanes);
+    if (this.#rules.blocks) this.#closeFull(lanes);
     return { lanes, plan };
   }
 
   #planMany(first: FirstLanes, wanted: Pick<ClaimRequest, "max" | "maxBytes">): Planned | undefined {
     const [types, rules, keys, limits] = [this.#types, this.#rules, this.#keys, this.#limits];
     const lanes = new ClaimLanes(this.#step, types, rules, keys, wanted.max, first);
-    const open = this.#blocks ? gateTypes(this.#step, types.queue, true) : [];
+    const open = this.#rules.blocks ? gateTypes(this.#step, types.queue, true) : [];
     const atGates = open.filter((type) => types.has(type));
     const plan = planMany({ first, lanes, types, rules, keys, limits, atGates }, wanted);
     if (plan === undefined) return undefined;
-    if (this.#blocks) this.#closeFull(lanes);
+    if (this.#rules.blocks) this.#closeFull(lanes);
     return { lanes, plan };
   }
 
@@ -148,7 +144,7 @@ class PlannedClaim {
 
   /** Of each type the closed gate that opens first. */
   #closed(): Unplanned[] {
-    if (!this.#blocks) return [];
+    if (!this.#rules.blocks) return [];
     const types = this.#atClosedGates().filter((type) => this.#types.has(type));
     return types.flatMap((type) => firstClosed(this.#step, this.#types.queue, type) ?? []);
   }
@@ -160,7 +156,7 @@ class PlannedClaim {
   }
 
   openGates(): void {
-    if (this.#blocks) openDue(this.#step, this.#types.queue, this.#atClosedGates());
+    if (this.#rules.blocks) openDue(this.#step, this.#types.queue, this.#atClosedGates());
   }
 
   /** Are there closed gates whose instant has come? */
@@ -173,7 +169,7 @@ export function claimPlanned(
   step: Step,
   request: ClaimRequest,
   types: OpenTypes,
-  rules: readonly LimitRule[],
+  rules: ClaimRules,
 ): Omit<Claim, "stale"> {
   if (types.paused) return { jobs: [], ...NOTHING };
   const planned = new PlannedClaim(step, request, types, rules, true);
@@ -190,7 +186,7 @@ export function glancePlanned(
   step: Step,
   request: ClaimRequest,
   types: OpenTypes,
-  rules: readonly LimitRule[],
+  rules: ClaimRules,
 ): Omit<Claim, "stale"> | undefined {
   if (types.paused) return { jobs: [], ...NOTHING };
   const planned = new PlannedClaim(step, request, types, rules, false);

@@ -1,4 +1,5 @@
-import { applies, type LimitRule } from "../../../limits/rule.ts";
+import { type ClaimRules, RulesInForce } from "../../../limits/claim-rules.ts";
+import type { LimitRule } from "../../../limits/rule.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { readStoredRule, ruleInForce, ruleOfClaim, type StoredRule } from "../../../storage/stored-rules.ts";
 import type { Statements } from "../driver.ts";
@@ -11,6 +12,7 @@ export class RuleBook {
   /** In force, by name. */
   readonly byName: ReadonlyMap<string, LimitRule>;
   readonly inForce: readonly LimitRule[];
+  readonly #byQueue: RulesInForce;
   /** The names of those under which starts may take slots. */
   readonly withSlots: readonly string[];
   /** Are these all for all groups, and without a breaker? */
@@ -24,6 +26,7 @@ export class RuleBook {
     this.stored = stored;
     this.byName = new Map(Array.from(stored, ([name, rule]) => [name, ruleInForce(rule)]));
     this.inForce = [...this.byName.values()];
+    this.#byQueue = new RulesInForce(this.inForce);
     const withSlots = this.inForce.filter(mayTakeSlots);
     this.withSlots = withSlots.map(({ name }) => name);
     this.slotsForAll = withSlots.every(({ byGroup, breaker }) => !byGroup && breaker === null);
@@ -33,23 +36,14 @@ export class RuleBook {
 
   /** What jobs of this queue and type run under. */
   of(queue: string, type: string): readonly LimitRule[] {
-    return this.inForce.filter((rule) => applies(rule, queue, type));
+    return this.#byQueue.of(queue).of(type);
   }
 
   /** What the jobs that a claim may take run under: what is kept, and what the claim brings along. */
-  forClaim({ queue, types, limits }: ClaimRequest): readonly LimitRule[] {
-    if (this.inForce.length === 0 && limits.length === 0) return NONE;
-    const asked = types === null ? null : new Set(types);
-    const kept = this.inForce.filter(
-      (rule) =>
-        (rule.queues === null || rule.queues.includes(queue)) &&
-        (asked === null || rule.types === null || rule.types.some((type) => asked.has(type))),
-    );
-    return [...kept, ...limits.map(ruleOfClaim)];
+  forClaim({ queue, types, limits }: ClaimRequest): ClaimRules {
+    return this.#byQueue.of(queue).forClaim(types, limits.map(ruleOfClaim));
   }
 }
-
-const NONE: readonly LimitRule[] = [];
 
 /** May a start take slots of the limit, whatever its group is? */
 export function mayTakeSlots({ breaker, quota, groups }: LimitRule): boolean {
