@@ -15,6 +15,8 @@ export interface LimitKey {
   wait(charge: Charge, priority?: number): Wait;
   /** Of a key that weighs jobs: since when the job that would start waits for it as a heavy head (`heavy-heads.ts`); infinity: it does not. */
   readonly since: number;
+  /** Of a key that weighs jobs: how long the job that would start waits for heavy heads of its queue and type; 0: for none. */
+  waitForOwnHeads(priority: number): Wait;
   take(charge: Charge): void;
 }
 
@@ -45,6 +47,12 @@ export const labelOfKey = ({ rule, group }: Pick<LimitKey, "rule" | "group">): s
 
 const sinceOf = (key: LimitKey): number => (key.rule.weight === null ? Number.POSITIVE_INFINITY : key.since);
 
+/** What tells heads of one queue apart. */
+interface OfHead {
+  readonly type: string;
+  readonly priority: number;
+}
+
 /** The limits of a type in one queue. */
 interface OfType {
   readonly general: readonly LimitKey[];
@@ -74,7 +82,7 @@ export class ClaimLimits {
   readonly #kinds = new Map<readonly LimitRule[], OfType>();
   readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
   /** Heads of this claim that wait for a key, as if each had reserved it from now on. */
-  readonly #closed = new Map<LimitKey, (HeavyHead & { until: Wait })[]>();
+  readonly #closed = new Map<LimitKey, (HeavyHead & OfHead & { until: Wait })[]>();
 
   /** `keyOf` is called once for each limit and group. */
   constructor(rules: ClaimRules, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
@@ -123,14 +131,23 @@ export class ClaimLimits {
    * The head that asked last waits so long for this key: for the rest of the claim no job of its priority or a lower one starts under it,
    * but for heavy heads that the key refused before.
    */
-  close(key: LimitKey, wait: Wait, priority: number): void {
+  close(key: LimitKey, wait: Wait, { type, priority }: OfHead): void {
     if (wait === 0) return;
     const since = sinceOf(key);
     const heads = this.#closed.get(key) ?? [];
     this.#closed.set(key, heads);
     const last = heads.at(-1);
-    if (last?.priority === priority && last.since === since) last.until = Math.max(last.until, wait);
-    else heads.push({ id: 0, priority, since, until: wait });
+    if (last?.priority === priority && last.since === since && last.type === type)
+      last.until = Math.max(last.until, wait);
+    else heads.push({ id: 0, type, priority, since, until: wait });
+  }
+
+  /** How long a job that is no heavy head of the key waits for those of its queue and type; 0: for none, or it is one. */
+  waitForOwnHeads(key: LimitKey, { type, priority }: OfHead): Wait {
+    if (sinceOf(key) !== Number.POSITIVE_INFINITY) return 0;
+    const own = this.#closed.get(key)?.filter((head) => head.type === type) ?? [];
+    const asking = { id: 1, priority, since: Number.POSITIVE_INFINITY };
+    return Math.max(key.waitForOwnHeads(priority), waitForHeads(own, asking, 0));
   }
 
   /** When the limits that close this type as a whole grant a start that counts for one; and the key with the longest wait. */

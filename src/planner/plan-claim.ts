@@ -93,14 +93,18 @@ export function planClaim<L extends ReadyLane>(
     return { started, more, blockedBy, nextIn: first?.wait ?? WHEN_RELEASED, cutShort };
   };
   const block = (lane: L, refused: Refused): void => {
-    const { by, wait, charge } = refused;
-    // A job that waits only for heavy heads is none itself. Heads that come before these do not wait with it.
+    const { by, charge } = refused;
     const weighs = by.rule.weight !== null;
-    const fits = weighs ? by.wait(charge) : 0;
-    limits.close(by, weighs ? fits : wait, lane.priority);
+    // A job that waits only for heavy heads is none itself. Heads that come before these do not wait with it.
+    const alone = weighs ? by.wait(charge) : 0;
+    // Nor is one behind a head of its queue and type, where the limit is by group: such lanes wait at the gate of the key together until that
+    // reservation ends, so that a release costs as much as where all jobs count for one.
+    const behind = alone > 0 && isForOneGroup(by.rule) ? limits.waitForOwnHeads(by, lane) : 0;
+    const [wait, fits] = behind > 0 ? [behind, 0] : [refused.wait, alone];
+    limits.close(by, weighs ? fits : wait, lane);
     lanes.block(lane, wait, by, fits);
     const least = blocked.get(lane.type);
-    if (least === undefined || wait < least.wait) blocked.set(lane.type, refused);
+    if (least === undefined || wait < least.wait) blocked.set(lane.type, { by, wait, charge });
   };
   /** Ends a head that never fits, or blocks the lane of one whose group is full. False: the limit refuses all groups. */
   const passOver = (lane: L, decision: Decision & { readonly granted: false }): boolean => {

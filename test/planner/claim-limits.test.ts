@@ -81,7 +81,7 @@ describe("the limits of one claim", () => {
     };
     const close = (ms: number, priority: number, since: number) => {
       keys[0]!.since = since;
-      limits.close(keys[0]!, ms, priority);
+      limits.close(keys[0]!, ms, { type: "t", priority });
       keys[0]!.since = Number.POSITIVE_INFINITY;
     };
     expect(wait(0)).toEqual([0, 0]);

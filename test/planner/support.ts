@@ -41,6 +41,10 @@ export class ToyKey implements LimitKey {
     return weight <= this.left ? 0 : this.full;
   }
 
+  waitForOwnHeads(): Wait {
+    return 0;
+  }
+
   take({ weight }: Charge): void {
     this.left -= weight;
   }

@@ -84,6 +84,28 @@ describe("limits of MemoryStorage: full limits", () => {
     opened.mockRestore();
   });
 
+  it("asks as little for many lanes at a key that weighs jobs as for a few, when something is given back", async () => {
+    const tenant = { byGroup: true, by: ["tenant"], weight: "n" } as const;
+    const counts: number[][] = [];
+    for (const lanes of [20, 2_000]) {
+      const { storage } = await open(limitRule("tenant", { concurrency: 10 }, tenant));
+      const of = (i: number) => ({ keys: { tenant: "t", doc: `${i}` }, weights: { n: 9 } });
+      await storage.add(Array.from({ length: lanes }, (_, i) => newJob(of(i))));
+      let [running] = (await storage.claim(anything({ max: 10 }))).jobs;
+      while ((await storage.claim(anything({ max: 10 }))).more);
+      const opened = vi.spyOn(Gate.prototype, "open");
+      const blocked = vi.spyOn(Gates.prototype, "block");
+      for (let i = 0; i < 5; i++) {
+        const { jobs, more } = await storage.claim(anything({ max: 10, settle: [completed(running!)] }));
+        expect([jobs.length, more]).toEqual([1, false]);
+        [running] = jobs;
+      }
+      counts.push([opened, blocked].map(({ mock }) => mock.calls.length));
+      for (const spy of [opened, blocked]) spy.mockRestore();
+    }
+    expect(counts[1]).toEqual(counts[0]);
+  });
+
   it("does not make all lanes ready at once that become ready at one instant", async () => {
     const { storage, clock } = await open(limitRule("k", { max: 1, windowMs: 1_000 }, BY_GROUP));
     await storage.add(Array.from({ length: 6_000 }, (_, i) => newJob({ group: `g${i % 3_000}` })));

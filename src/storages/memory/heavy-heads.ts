@@ -2,7 +2,7 @@ import { chargeOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
 import { decideFor } from "../../storage/inspected-key.ts";
 import { isOver, untilGiven, waitForHeads } from "../../planner/heavy-heads.ts";
-import type { Lane, LaneHead } from "./lanes.ts";
+import type { Lane, LaneHead, Line } from "./lanes.ts";
 import type { MemoryKey } from "./limits/key.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
 
@@ -22,8 +22,8 @@ export class HeavyHeads {
   readonly #heads = new Map<MemoryLimitState, Set<LaneHead>>();
   #order = 0;
 
-  /** How long a job of this priority waits for heads that come before it; 0: there are none. */
-  longest(key: MemoryKey, priority: number, asking?: Asking): Wait {
+  /** How long a job of this priority waits for heads (of this line alone, if one is given) that come before it; 0: there are none. */
+  longest(key: MemoryKey, priority: number, asking?: Asking, line?: Line): Wait {
     const { limitState, rule, now } = key;
     const heads = limitState && this.#heads.get(limitState);
     if (limitState === undefined || heads === undefined) return 0;
@@ -38,7 +38,8 @@ export class HeavyHeads {
       if (lane !== own && isOver(head, now)) this.drop(lane);
     }
     const since = sinceOf(own, limitState);
-    return waitForHeads(heads, { id: own?.id ?? 0, priority, since }, now, ({ lane }) => asking?.looksAt(lane));
+    const some = line === undefined ? heads : [...heads].filter(({ lane }) => lane.line === line);
+    return waitForHeads(some, { id: own?.id ?? 0, priority, since }, now, ({ lane }) => asking?.looksAt(lane));
   }
 
   /** The first job of the lane is a heavy head, and fits then. */

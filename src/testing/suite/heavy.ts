@@ -266,6 +266,32 @@ export const heavyHeads: Cases = {
     equal(await s.claimIds(), [later], "then the other");
   },
 
+  "lanes behind a heavy head of their type do not pass one of another type": async (s) => {
+    await define(s, rule("k", { concurrency: 10 }, { weight: "n", ...BY("tenant") }));
+    const of = (type: string, doc: string, n: number) => ({ type, keys: { tenant: "t", doc }, weights: { n } });
+    const ids = await s.add(...["a", "b", "c"].map((doc) => of("small", doc, 4)));
+    const small = { types: ["small"] };
+    const { jobs } = await s.claim(small);
+    equal(
+      jobs.map(({ id }) => id),
+      ids.slice(0, 2),
+      "what fits",
+    );
+    const large = await s.addOne(of("large", "f", 9));
+    equal(await count(s, { types: ["large"] }), 0, "the large one, behind the third");
+    await s.add(of("small", "d", 4), of("small", "e", 4));
+    equal(await count(s, small), 0, "those behind it");
+    const { jobs: third } = await s.claim({ ...small, settle: [completed(jobs[0]!)] });
+    equal(
+      third.map(({ id }) => id),
+      [ids[2]],
+      "the third",
+    );
+    equal(await count(s, { ...small, settle: [completed(jobs[1]!)] }), 0, "the fourth, which the limit refused later");
+    const [start] = third;
+    equal(await s.claimIds({ types: ["large"], settle: [completed(start!)] }), [large], "the large one, when it fits");
+  },
+
   "a light job that waits for the second of two heavy heads does not keep the first one waiting": async (s) => {
     for (const byGroup of [false, true]) {
       const types = [`first ${byGroup}`, `light ${byGroup}`, `second ${byGroup}`];

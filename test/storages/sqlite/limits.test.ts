@@ -190,11 +190,14 @@ test("a blocked lane is not looked at again until its instant, however many lane
   expect(started).toBe(1_500);
 });
 
-test("a key opens with few changes of rows, however many lanes wait for it", async () => {
+test.each([
+  { name: "a key", quota: { concurrency: 1 }, weight: null, most: 12 },
+  { name: "a key that weighs jobs", quota: { concurrency: 10 }, weight: "n", most: 24 },
+])("$name opens with few changes of rows, however many lanes wait for it", async ({ quota, weight, most }) => {
   const { database, storage } = open();
-  await storage.limits.define([rule("model", { concurrency: 1 }, { byGroup: true, by: ["model"] })]);
-  const keys = { model: "large" };
-  await storage.add(Array.from({ length: 10_000 }, (_, i) => newJob({ group: `g${i}`, keys })));
+  await storage.limits.define([rule("model", quota, { byGroup: true, by: ["model"], weight })]);
+  const of = { keys: { model: "large" }, weights: { n: 9 } };
+  await storage.add(Array.from({ length: 10_000 }, (_, i) => newJob({ group: `g${i}`, ...of })));
   const changes = () => (database.prepare("SELECT total_changes() AS n").get() as { n: number }).n;
   let [running] = (await storage.claim(claimOf({ max: 10 }))).jobs;
   // Each lane is looked at once, and stands at the gate from then on.
@@ -204,8 +207,10 @@ test("a key opens with few changes of rows, however many lanes wait for it", asy
     const { id, token } = running!;
     const settle = [{ id, token, to: "completed" as const, result: null }];
     const { jobs, more } = await storage.claim(claimOf({ max: 10, settle }));
-    expect([jobs.length, more]).toEqual([1, false]);
-    expect(changes() - before).toBeLessThanOrEqual(12);
+    expect(jobs.length).toBe(1);
+    // A worker claims once more, because what waited only for the head may look again.
+    if (more) expect((await storage.claim(claimOf({ max: 10 }))).jobs).toEqual([]);
+    expect(changes() - before).toBeLessThanOrEqual(most);
     [running] = jobs;
   }
   expect(wrong(database)).toEqual([]);

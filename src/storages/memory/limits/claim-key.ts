@@ -93,6 +93,11 @@ export class ClaimKey implements LimitKey {
     return sinceOf(this.#step.lane, this.#key.limitState);
   }
 
+  waitForOwnHeads(priority: number): Wait {
+    const { book, lane } = this.#step;
+    return book.heavy.longest(this.#key, priority, this.#step, lane?.line);
+  }
+
   /** Charges a start. Starts of one claim share what need not be kept apart. */
   chargeStart(charge: Charge): Charged {
     const shared = this.#shared;

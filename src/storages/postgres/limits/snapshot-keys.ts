@@ -150,6 +150,11 @@ export class SnapshotKey implements LimitKey {
     return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
   }
 
+  /** Heads are told apart where the plan is carried out (sql/lanes.sql). */
+  waitForOwnHeads(): Wait {
+    return 0;
+  }
+
   get since(): number {
     return this.#keys.since(this.rule.name, this.#grp);
   }

@@ -184,9 +184,9 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
 
   head(lane: ClaimLane): Head | undefined {
     const head = lane.head ?? this.#readHead(lane);
-    const { gate, id, since } = lane;
+    const { gate, id, type, since } = lane;
     const waited = head !== undefined && head.seq === lane.heavy && gate !== undefined && gate.front !== 0;
-    this.#keys.asking = { id, by: waited ? gate.name : null, since: since ?? 0 };
+    this.#keys.asking = { id, queue: this.queue, type, by: waited ? gate.name : null, since: since ?? 0 };
     return head;
   }
 

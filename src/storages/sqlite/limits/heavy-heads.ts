@@ -10,7 +10,7 @@ import { instantOfGate, untilOf } from "./gates.ts";
  */
 
 // Of those that are still there, and not paused.
-const HEAVY = `SELECT one.id, one.priority, one.heavy_since AS since, gate.id AS gate, gate.until AS opens, gate.heavy_until AS until, job.weights
+const HEAVY = `SELECT one.id, one.queue, one.type, one.priority, one.heavy_since AS since, gate.id AS gate, gate.until AS opens, gate.heavy_until AS until, job.weights
   FROM sluice_gates AS gate CROSS JOIN sluice_lanes AS one ON one.id = gate.front
     CROSS JOIN sluice_jobs AS job ON job.seq = one.heavy AND job.lane = one.id AND job.state = 'waiting'
   WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND gate.until IS NOT NULL
@@ -35,7 +35,13 @@ interface Reserved {
   readonly grp: string;
 }
 
-interface Row extends HeavyHead {
+/** A head, and the queue and type of its lane. */
+export interface KeptHead extends HeavyHead {
+  readonly queue: string;
+  readonly type: string;
+}
+
+interface Row extends KeptHead {
   readonly gate: number;
   until: number;
   /** When its gate opens: earlier than it fits, if something was given back then. */
@@ -53,7 +59,7 @@ export function heavyHeads(
   grp: string,
   fits: (weights: Readonly<Record<string, number>> | null) => Wait,
   writes: boolean,
-): readonly HeavyHead[] {
+): readonly KeptHead[] {
   const heads = step.sql(HEAVY).all(name, grp) as Row[];
   for (const head of heads) {
     const { opens } = head;

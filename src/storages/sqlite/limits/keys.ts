@@ -3,11 +3,11 @@ import { type Charge, chargeOf, type LimitRule, ONE, type Quota, quotaOf, takesS
 import { othersWait, PERMITS, type Starved, starve } from "../../../limits/starved.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
-import { type Asking, type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
+import { type Asking, waitForHeads } from "../../../planner/heavy-heads.ts";
 import { decideFor, type InspectedKey } from "../../../storage/inspected-key.ts";
 import type { Step } from "../step.ts";
 import { stateGrpOf } from "./groups.ts";
-import { heavyHeads } from "./heavy-heads.ts";
+import { heavyHeads, type KeptHead } from "./heavy-heads.ts";
 import { SqliteLimitState } from "./limit-state.ts";
 import { windowWait } from "./windows.ts";
 
@@ -32,7 +32,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
   #writes = false;
   #refused = false;
   #started = false;
-  #heavy: readonly HeavyHead[] | undefined;
+  #heavy: readonly KeptHead[] | undefined;
   readonly windowWait: InspectedKey["windowWait"];
 
   constructor(step: Step, keys: SqliteKeys, rule: LimitRule, group: string | null) {
@@ -98,11 +98,16 @@ export class SqliteKey implements LimitKey, InspectedKey {
     return this.#keys.askingFor(this.rule.name).since;
   }
 
+  waitForOwnHeads(priority: number): Wait {
+    const { asking } = this.#keys;
+    const own = this.#heads.filter(({ queue, type }) => queue === asking?.queue && type === asking.type);
+    return waitForHeads(own, { ...this.#keys.askingFor(this.rule.name), priority }, this.#step.now);
+  }
+
   #waitFor(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : decideFor(this, charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    const { id, since } = this.#keys.askingFor(this.rule.name);
-    return Math.max(wait, this.behind({ id, since, priority }, false));
+    return Math.max(wait, this.behind({ ...this.#keys.askingFor(this.rule.name), priority }, false));
   }
 
   /**
@@ -187,11 +192,23 @@ export class SqliteKey implements LimitKey, InspectedKey {
 
   /** How long it waits for heavy heads; `claimed`: as if these were claimed at once. */
   behind(asking: Asking, claimed: boolean): Wait {
+    return waitForHeads(this.#heads, asking, this.#step.now, () => claimed);
+  }
+
+  get #heads(): readonly KeptHead[] {
     const { rule, limitState } = this;
     const fits = (weights: Parameters<typeof chargeOf>[1]) => decideFor(this, chargeOf(rule, weights)).wait;
-    this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes);
-    return waitForHeads(this.#heavy, asking, this.#step.now, () => claimed);
+    return (this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes));
   }
+}
+
+/** A lane that asks, and which limit its head waits for already, if one does. */
+interface AskingLane {
+  readonly id: number;
+  readonly queue: string;
+  readonly type: string;
+  readonly by: string | null;
+  readonly since: number;
 }
 
 /** The keys of limits that one step looks at. */
@@ -204,8 +221,7 @@ export class SqliteKeys {
   readonly ttlMs: number | undefined;
   /** Which start of the step is under way. */
   start = 1;
-  /** The lane that asks, and which limit its head waits for already, if one does. */
-  asking: { readonly id: number; readonly by: string | null; readonly since: number } | undefined;
+  asking: AskingLane | undefined;
 
   /** `claimant`: who takes of them (`limits/starved.ts`); undefined: nothing is taken. */
   constructor(step: Step, claimant?: string, ttlMs?: number) {
