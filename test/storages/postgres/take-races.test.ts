@@ -1,3 +1,4 @@
+import { RulesInForce } from "../../../src/limits/claim-rules.ts";
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import type { LimitRule } from "../../../src/limits/rule.ts";
@@ -40,7 +41,8 @@ class Claiming {
     const { snapshot } = await this.ask({ ...NOTHING, page: 16 }, 0);
     const wanted = { max, bytes: 1e9, spare: 0, begun: false };
     // A claim reads a head for each job that it wants.
-    const { text } = propose({ ...snapshot, each: 1e9 }, "q", rules ?? snapshot.rules ?? [], wanted, undefined);
+    const index = new RulesInForce(rules ?? snapshot.rules ?? []).of("q");
+    const { text } = propose({ ...snapshot, each: 1e9 }, index.forClaim(null, []), wanted, undefined);
     return { ...text, page: 16 };
   }
 }

@@ -1,5 +1,4 @@
-import { RulesInForce } from "../../../limits/claim-rules.ts";
-import type { LimitRule } from "../../../limits/rule.ts";
+import type { ClaimRules } from "../../../limits/claim-rules.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { type Allowance, type ClaimPlan, planClaim } from "../../../planner/plan-claim.ts";
 import { type Earlier, SnapshotKeys } from "../limits/snapshot-keys.ts";
@@ -75,15 +74,14 @@ const NONE: ReadonlySet<number> = new Set();
  */
 export function propose(
   snapshot: Snapshot,
-  queue: string,
-  rules: readonly LimitRule[],
+  rules: ClaimRules,
   wanted: Wanted,
   ttlMs: number | undefined,
   { earlier, stuck = NONE }: { readonly earlier?: Earlier; readonly stuck?: ReadonlySet<number> } = {},
 ): Proposal {
   const keys = new SnapshotKeys(snapshot, ttlMs, earlier);
-  const lanes = new SnapshotLanes(snapshot, queue, rules, keys, stuck);
-  const limits = new ClaimLimits(new RulesInForce(rules).of(queue).forClaim(null, []), keys.key);
+  const lanes = new SnapshotLanes(snapshot, rules, keys, stuck);
+  const limits = new ClaimLimits(rules, keys.key);
   let plan: ClaimPlan | undefined;
   try {
     plan = planClaim(snapshot.types, lanes, limits, allowanceOf(wanted, lanes, keys));

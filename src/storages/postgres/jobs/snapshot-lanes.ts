@@ -1,4 +1,5 @@
-import { applies, type LimitRule, shareOf } from "../../../limits/rule.ts";
+import type { ClaimRules } from "../../../limits/claim-rules.ts";
+import { shareOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, KeyCharge, LimitKey } from "../../../planner/claim-limits.ts";
 import type { Head, LaneSource, ReadyLane } from "../../../planner/plan-claim.ts";
@@ -76,9 +77,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   needsGates = false;
   /** How much data the head has that was asked for last. */
   bytes = 0;
-  readonly #queue: string;
-  readonly #rules: readonly LimitRule[];
-  readonly #shares: boolean;
+  readonly #rules: ClaimRules;
   readonly #keys: SnapshotKeys;
   readonly #lines = new Map<string, Line>();
   /** Do lanes of the snapshot have keys? */
@@ -86,16 +85,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   #turn = LATER;
 
   /** `stuck`: lanes whose jobs other transactions have. */
-  constructor(
-    snapshot: Snapshot,
-    queue: string,
-    rules: readonly LimitRule[],
-    keys: SnapshotKeys,
-    stuck: ReadonlySet<number>,
-  ) {
-    this.#queue = queue;
+  constructor(snapshot: Snapshot, rules: ClaimRules, keys: SnapshotKeys, stuck: ReadonlySet<number>) {
     this.#rules = rules;
-    this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
     this.#keys = keys;
     const lanes = new Map<number, PlanLane>();
     const units = new Map<string, Unit>();
@@ -232,9 +223,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
 
   /** Is the turn of its group over if its head starts? */
   #passes({ type, group, unit }: PlanLane): boolean {
-    if (!this.#shares) return true;
-    const rules = this.#rules.filter((rule) => applies(rule, this.#queue, type));
-    return unit.served + 1 >= shareOf(rules, group);
+    return !this.#rules.shares || unit.served + 1 >= shareOf(this.#rules.of(type), group);
   }
 }
 

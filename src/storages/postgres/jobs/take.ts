@@ -1,4 +1,4 @@
-import { applies, type LimitRule } from "../../../limits/rule.ts";
+import { type ClaimRules, type RuleIndex, RulesInForce } from "../../../limits/claim-rules.ts";
 import { claimantOf, waitOfOthers } from "../../../limits/starved.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { Clock } from "../../../core/clock.ts";
@@ -16,8 +16,10 @@ import { LATER_MS, wakeUp } from "./wake-up.ts";
 /** The rules of a queue, as they stood when they had this number. */
 interface KnownRules {
   readonly epoch: number;
-  readonly rules: readonly LimitRule[];
+  readonly rules: RuleIndex;
 }
+
+const NO_RULES = new RulesInForce([]).of("");
 
 interface KnownSnapshot {
   readonly snapshot: Snapshot;
@@ -88,13 +90,15 @@ export class PlannedClaims {
         const { more, nextInMs, blockedBy } = answer;
         return { jobs, stale, more, nextInMs, blockedBy, ...waitOfOthers(othersWaitMs), ...granted(grant) };
       }
-      if (snapshot.rules !== null) this.#rules.set(queue, { epoch: snapshot.epoch, rules: snapshot.rules });
+      if (snapshot.rules !== null) {
+        this.#rules.set(queue, { epoch: snapshot.epoch, rules: new RulesInForce(snapshot.rules).of(queue) });
+      }
       const stuckBefore = stuck.size;
       for (const lane of snapshot.stuck) stuck.add(lane);
       const left = max - jobs.length;
       const spare = stuck.size > 0 ? SPARE_LANES : left * (reach - 1);
       wanted = { max: left, bytes, spare: left > 0 ? spare : 0, begun: jobs.length > 0 };
-      const next = propose(snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs, { stuck });
+      const next = propose(snapshot, this.#rulesOf(request), wanted, request.grantTtlMs, { stuck });
       const missed = proposal !== undefined && records.length < wanted.max && next.started > 0;
       this.#remember(key, {
         snapshot,
@@ -154,8 +158,8 @@ export class PlannedClaims {
     }
   }
 
-  #rulesOf({ queue, limits }: ClaimRequest): readonly LimitRule[] {
-    return [...(this.#rules.get(queue)?.rules ?? []), ...limits.map((limit) => ruleOfClaim(limit))];
+  #rulesOf({ queue, limits }: ClaimRequest): ClaimRules {
+    return (this.#rules.get(queue)?.rules ?? NO_RULES).forClaim(null, limits.map(ruleOfClaim));
   }
 
   #textOf(
@@ -182,11 +186,10 @@ export class PlannedClaims {
   /** The limits that have to be marked before the claim is answered with what its latest plan says. */
   #awaitedAfter(request: ClaimRequest, jobs: readonly JobRecord[], { unmarked, unserved }: Proposal): AwaitedLimits {
     if (unmarked.size + unserved.size === 0) return awaitedBy([]);
+    const rules = this.#rulesOf(request);
     const types = new Set(jobs.map(({ type }) => type));
     // Limits that have started something of the claim.
-    const served = new Set<string>();
-    for (const rule of this.#rulesOf(request))
-      for (const type of types) if (applies(rule, request.queue, type)) served.add(rule.name);
+    const served = new Set(Array.from(types).flatMap((type) => rules.of(type).map(({ name }) => name)));
     const starving = [...unserved].filter((name) => !served.has(name));
     return new Map(Array.from([...unmarked, ...starving], (name) => [name, !served.has(name)]));
   }
@@ -216,7 +219,6 @@ export class PlannedClaims {
 
   /** A plan from what the latest claim of a queue was answered, if it asked for the same a moment ago. */
   #recall(request: ClaimRequest, key: string, wanted: Wanted): Proposal | undefined {
-    const { queue } = request;
     const known = this.#snapshots.get(key);
     if (known === undefined) return undefined;
     // Claims of one process that come together plan from different snapshots.
@@ -225,7 +227,7 @@ export class PlannedClaims {
     if (elapsed > FRESH_MS) return undefined;
     const { settle, confirm = [], grantTtlMs } = request;
     const earlier = { elapsed, releases: settle.length > 0, confirms: confirm.length > 0 };
-    return propose(known.snapshot, queue, this.#rulesOf(request), wanted, grantTtlMs, { earlier });
+    return propose(known.snapshot, this.#rulesOf(request), wanted, grantTtlMs, { earlier });
   }
 
   #remember(key: string, known: KnownSnapshot): void {
