@@ -22,17 +22,16 @@ DECLARE
   fresh_ms CONSTANT float8 := 1000;
   page integer := least(1000, greatest(plan.page, 1));
   each integer;
-  lanes json; lines text; due json; states json; heavy json; blocked json; unturned json;
-  -- The first lanes of each type; those that come due soon, and when; the groups and keys of all, as lanes say it.
-  ids bigint[] := '{}';
-  first bigint[];
+  lanes json; lines json; due json; states json; heavy json; blocked json; unturned json;
+  -- The first lanes of each type, and how many; those that come due soon, and when; the groups and keys of all, as lanes say it.
+  ids bigint[];
+  counts integer[];
   soon bigint[] := '{}';
   soon_at float8[] := '{}';
   more_soon record;
   ruled boolean;
   -- Do lanes wait for limits?
   waiting boolean;
-  a_type text;
   grps text[];
   lane_keys text[];
   keyed boolean;
@@ -51,35 +50,39 @@ BEGIN
     EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue)
       OR EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL)
   INTO ruled, keyed, waiting;
-  lines := '';
-  FOREACH a_type IN ARRAY types LOOP
-    first := ARRAY(SELECT l.id FROM {schema}.lanes l
-      WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NULL
-      ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT page);
-    IF waiting AND cardinality(first) < page THEN
+  WITH first AS MATERIALIZED (
+    SELECT t.type, t.place, l.id, l.nth FROM unnest(types) WITH ORDINALITY AS t (type, place) LEFT JOIN LATERAL (
+      SELECT f.id, row_number() OVER () AS nth FROM (SELECT a.id FROM {schema}.lanes a
+        WHERE a.queue = q.queue AND a.type = t.type AND a.ready AND a.blocked_until IS NULL
+        ORDER BY a.priority DESC, a.turn, a.own, a.head_at, a.head_seq LIMIT page) f) l ON true
+  )
+  SELECT (SELECT coalesce(array_agg(f.id), '{}') FROM first f WHERE f.id IS NOT NULL), array_agg(g.count ORDER BY g.place),
+      coalesce(json_agg(json_build_array(g.type, g.ids) ORDER BY g.place) FILTER (WHERE g.count > 0), '[]')
+    INTO ids, counts, lines FROM (
+      SELECT f.type, f.place, count(f.id)::integer AS count, array_agg(f.id ORDER BY f.nth) AS ids FROM first f GROUP BY 1, 2) g;
+  IF waiting THEN
+    FOR t IN 1 .. cardinality(types) LOOP
+      CONTINUE WHEN counts[t] = page;
       SELECT array_agg(b.id) AS ids, array_agg(b.until) AS ats INTO more_soon FROM (
         (SELECT l.id, l.blocked_until AS until FROM {schema}.lanes l
-          WHERE l.queue = q.queue AND l.type = a_type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+          WHERE l.queue = q.queue AND l.type = types[t] AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
             AND l.blocked_until <= now + fresh_ms
           ORDER BY l.blocked_until LIMIT page)
         UNION ALL
         (SELECT l.id, g.until FROM (
-            SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = a_type AND o.until <= now + fresh_ms
+            SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = types[t] AND o.until <= now + fresh_ms
             ORDER BY o.until LIMIT least(page, 100)) g
           CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a
-            WHERE {schema}.stands_at(a, g.name, g.grp, q.queue, a_type)
+            WHERE {schema}.stands_at(a, g.name, g.grp, q.queue, types[t])
             ORDER BY a.priority DESC, a.turn, a.own, a.head_at, a.head_seq LIMIT page) l
           ORDER BY g.until)
-        ORDER BY until LIMIT page - cardinality(first)) b;
+        ORDER BY until LIMIT page - counts[t]) b;
       IF more_soon.ids IS NOT NULL THEN
         soon := soon || more_soon.ids;
         soon_at := soon_at || more_soon.ats;
       END IF;
-    END IF;
-    CONTINUE WHEN first = '{}';
-    ids := ids || first;
-    lines := concat(lines, json_build_array(a_type, first), ',');
-  END LOOP;
+    END LOOP;
+  END IF;
   ids := ids || soon;
   each := least(1000, ceil((least(q.max, 10000) + 1) / greatest(1, cardinality(ids))::float8) + 1);
   IF cardinality(types) > 1 THEN
@@ -89,13 +92,13 @@ BEGIN
         SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp AND a.keys = ''
           AND (q.types IS NULL OR a.type = ANY (q.types))
         UNION ALL
-        SELECT f.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+        SELECT f.id FROM unnest(CASE WHEN keyed THEN types END) AS t (type) CROSS JOIN LATERAL (
           SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp AND a.type = t.type
             AND a.keys <> '' AND a.ready AND a.blocked_until IS NULL
           ORDER BY a.head_at, a.head_seq LIMIT page) f) n);
   END IF;
   SELECT coalesce(json_agg(json_build_array(l.id, l.type, l.priority, CASE WHEN l.grp <> '' THEN substr(l.grp, 2) END, l.turn, l.served,
-      l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND (l.blocked_until IS NULL OR l.id = ANY (soon)) AND l.type = ANY (types) THEN coalesce((
+      l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND (l.blocked_until IS NULL OR l.id = ANY (soon)) AND (':' || l.type = ANY (paused)) IS NOT TRUE THEN coalesce((
         SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights))
         FROM {schema}.first_jobs(q.queue, l.type, l.priority, l.keys || l.grp, each, now, '{}') j), '[]') END,
       CASE WHEN l.blocked_until IS NOT NULL THEN coalesce(soon_at[array_position(soon, l.id)], 1e18) END,
@@ -222,7 +225,7 @@ BEGIN
         ) b ORDER BY b.until LIMIT 1) f;
   END IF;
   RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'unturned', unturned, 'types', types, 'paused', paused, 'lanes', lanes,
-    'lines', concat('[', left(lines, -1), ']')::json,
+    'lines', lines,
     'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'stuck', stuck, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r

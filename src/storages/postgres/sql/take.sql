@@ -78,7 +78,7 @@ BEGIN
     AND (plan.known IS NULL OR plan.is_late OR plan.front_lanes IS NULL OR NOT EXISTS (
       SELECT FROM unnest(plan.front_lanes, plan.front_skips, plan.front_dues, plan.front_seqs) AS f (lane, skip, due_at, seq)
         JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
-          ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
+          ON l.ready AND l.blocked_until IS NULL AND (q.types IS NULL OR l.type = ANY (q.types)) AND (':' || l.type = ANY (paused)) IS NOT TRUE
         CROSS JOIN LATERAL (SELECT o.* FROM {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, f.skip + 1, '-Infinity', '{}') o
           OFFSET f.skip) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
@@ -287,12 +287,18 @@ BEGIN
   END IF;
   -- The first ready lane that the plan did not know of. Of each type so many of the first lanes are looked at as the plan has; of a type
   -- that it did not know, one.
+  IF plan.seen_types <> types THEN
+    -- Side by side with `types`: a join would compare each with each.
+    plan.seen_counts := ARRAY(SELECT max(u.count) FROM (
+        SELECT t.type, t.place, NULL AS count FROM unnest(types) WITH ORDINALITY AS t (type, place)
+        UNION ALL SELECT s.type, NULL, s.count FROM unnest(plan.seen_types, plan.seen_counts) AS s (type, count)) u
+      GROUP BY u.type HAVING max(u.place) IS NOT NULL ORDER BY max(u.place));
+  END IF;
   SELECT f.* INTO unknown
-    FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
-      CROSS JOIN LATERAL (
+    FROM unnest(types, plan.seen_counts) AS t (type, count) CROSS JOIN LATERAL (
         SELECT l.id, l.priority, l.grp, l.turn, l.own, l.head_at, l.head_seq FROM {schema}.lanes l
         WHERE plan.known IS NOT NULL AND l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
-        ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT coalesce(s.count, 1)) f
+        ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT coalesce(t.count, 1)) f
     WHERE f.id <> ALL (plan.known)
     ORDER BY f.priority DESC, f.turn, f.own, f.head_at, f.head_seq LIMIT 1;
   IF keyed AND plan.known IS NOT NULL AND NOT is_late THEN
@@ -604,14 +610,21 @@ BEGIN
     SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.turn), '{}'), coalesce(array_agg(f.served), '{}'),
         coalesce(array_agg(f.gave), '{}')
       INTO done.lanes, done.turns, done.served, done.gave FROM (
-        SELECT k.id, u_turn[u.unit] AS turn, k.id = ANY (u.gave) AS gave,
-          CASE WHEN u_turn[u.unit] > 0 THEN 0 ELSE max(k.served) OVER (PARTITION BY u.unit) END + u_served[u.unit] AS served
+        SELECT k.id, CASE WHEN u.alone THEN 0 ELSE u_turn[u.unit] END AS turn, k.id = ANY (u.gave) AS gave,
+          CASE WHEN u.alone THEN 0 WHEN u_turn[u.unit] > 0 THEN 0 ELSE max(k.served) OVER (PARTITION BY u.unit) END + u_served[u.unit] AS served
         FROM (
-          SELECT l.unit, l.priority, l.grp, array_agg(l.id) AS gave
-          FROM unnest(l_id, plan.units, l_priority, l_grp, l_gave) AS l (id, unit, priority, grp, gave) WHERE l.gave GROUP BY 1, 2, 3
-        ) u CROSS JOIN LATERAL (SELECT a.id, a.served FROM {schema}.lanes a
-          WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND (asked IS NULL OR a.type = ANY (asked))
-          FOR UPDATE SKIP LOCKED) k
+          SELECT l.unit, l.priority, l.grp, array_agg(l.id) AS gave,
+            -- Of a priority without groups no turn is written, but for the first: lanes of other types would all have to be.
+            l.grp = '' AND min(l.turn) > 0 AND NOT EXISTS (SELECT FROM {schema}.lanes a
+              WHERE a.queue = queue_name AND a.priority = l.priority AND a.grp > '') AS alone
+          FROM unnest(l_id, plan.units, l_priority, l_grp, l_gave, l_turn) AS l (id, unit, priority, grp, gave, turn)
+          WHERE l.gave GROUP BY 1, 2, 3
+        ) u CROSS JOIN LATERAL (
+          SELECT g.* FROM (SELECT a.id, a.served FROM {schema}.lanes a WHERE NOT u.alone
+            AND a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND (asked IS NULL OR a.type = ANY (asked))
+            FOR UPDATE SKIP LOCKED) g
+          UNION ALL
+          SELECT g.* FROM (SELECT a.id, a.served FROM {schema}.lanes a WHERE u.alone AND a.id = ANY (u.gave) FOR UPDATE SKIP LOCKED) g) k
       ) f;
   ELSE
     SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.turn), '{}'), coalesce(array_agg(f.served), '{}'),
