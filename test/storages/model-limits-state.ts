@@ -31,7 +31,7 @@ export interface Count {
 export interface ModelUse {
   readonly limit: ModelLimit;
   readonly group: string | null;
-  /** What it was counted in; after a reset that is nobody's any more. */
+  /** What it was counted in; after a reset that is nobody's any more, and nobody's at all if it was adopted. */
   readonly count: Count;
   readonly at: number;
   start: ModelStart | undefined;
@@ -249,10 +249,10 @@ export class ModelLimit {
   /** A job that runs holds of it from now on, if anything is held of it. */
   adopt(group: string | null, { slots }: Charge, at: number): ModelUse[] {
     if (this.quotaOf(group).concurrency === null && this.declared.breaker === null) return [];
-    const count = this.count(group);
     const hold: ModelHold = { slots, at, until: null };
-    count.holds.push(hold);
-    return [{ limit: this, group, count, at, start: undefined, hold }];
+    this.count(group).holds.push(hold);
+    // Its start is not counted, so there is nothing to take back: the latest start may be another one, of the same instant.
+    return [{ limit: this, group, count: emptyCount(), at, start: undefined, hold }];
   }
 
   #tell(count: Count, left: number, until: number, now: number): void {

@@ -157,4 +157,15 @@ export const releasing: Cases = {
     await s.settle(back(before!, { inMs: 60_000, unstarted: true }));
     equal(await usedAndHeld(s, "k"), [1, 1], "used and held then");
   },
+
+  "a job that started without the limit gives back no spacing of a start at the same instant": async (s) => {
+    await s.addMany(3);
+    const [before] = (await s.claim({ max: 1 })).jobs;
+    await define(s, rule("k", { everyMs: 5_000, concurrency: 3 }));
+    equal(await said(s), { count: 1, more: false, nextInMs: 5_000, blockedBy: "k" }, "who starts with the limit");
+    await s.settle(back(before!, { unstarted: true }));
+    equal(await said(s), blocked(5_000), "who starts at the same instant");
+    await s.clock.advance(5_000);
+    equal(await count(s), 1, "who starts when the spacing is over");
+  },
 };

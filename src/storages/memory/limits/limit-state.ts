@@ -39,7 +39,7 @@ export interface Charged {
   readonly at: number;
   /** It is not called yet, and that will be confirmed; undefined: it counts from the grant. */
   readonly granted: Granted | undefined;
-  /** That of the limit state at the time: after a reset, a return changes nothing. */
+  /** That of the limit state at the time: after a reset, a return changes nothing. Of a start that was adopted: one of its own. */
   readonly keyState: KeyState;
   entry: StartEntry | undefined;
   slotUse: SlotUse | undefined;
@@ -161,14 +161,14 @@ export class MemoryLimitState implements Slotted {
     }
     const slotUse = inUse.take(charge.slots, at, null);
     if (before !== undefined) return { ...before, rule, slotUse };
-    const { keyState } = this;
     return {
       limitState: this,
       rule,
       charge,
       at,
       granted: undefined,
-      keyState,
+      // Its start was not counted here: a return must not end the spacing of another one at the same instant.
+      keyState: newKeyState(),
       entry: undefined,
       slotUse,
       shared: false,
