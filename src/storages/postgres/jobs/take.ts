@@ -22,6 +22,9 @@ interface KnownRules {
 const NO_RULES = new RulesInForce([]).of("");
 
 interface KnownSnapshot {
+  /** What was asked for. */
+  readonly queue: string;
+  readonly types: readonly string[] | null;
   readonly snapshot: Snapshot;
   /** When it was answered. */
   readonly at: number;
@@ -101,6 +104,8 @@ export class PlannedClaims {
       const next = propose(snapshot, this.#rulesOf(request), wanted, request.grantTtlMs, { stuck });
       const missed = proposal !== undefined && records.length < wanted.max && next.started > 0;
       this.#remember(key, {
+        queue,
+        types: request.types,
         snapshot,
         at: this.#clock.now(),
         reach: missed ? MOST_REACH : trip > 1 ? reach : Math.max(1, reach / 2),
@@ -232,8 +237,16 @@ export class PlannedClaims {
 
   #remember(key: string, known: KnownSnapshot): void {
     if (this.#snapshots.size >= MOST_KNOWN) this.#snapshots.clear();
+    // Groups have had their turns since others were answered.
+    for (const [other, earlier] of this.#snapshots) if (overlap(earlier, known)) this.#snapshots.delete(other);
     this.#snapshots.set(key, known);
   }
+}
+
+/** May claims that ask for these take from the same lanes? */
+function overlap(a: KnownSnapshot, b: KnownSnapshot): boolean {
+  if (a.queue !== b.queue) return false;
+  return a.types === null || b.types === null || a.types.some((type) => b.types!.includes(type));
 }
 
 /** What a plan said that was done, by the time of the snapshot after it; where it left something that can start, that is to be had. */
