@@ -85,7 +85,7 @@ BEGIN
     LOOP
       rounds := rounds + 1;
       done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, q.claimant, without,
-        heads, now);
+        heads, untils, now);
       held := ARRAY(SELECT j.ctid FROM {schema}.jobs j
         WHERE j.ctid = ANY (done.jobs || done.refused) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
       EXIT WHEN cardinality(held) = cardinality(done.jobs) + cardinality(done.refused);
@@ -167,10 +167,10 @@ $$;
 -- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
 -- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
 -- any case. ttl: how soon they are called; NULL: at once. claimant: whose claim it is. without: jobs that other transactions have locked.
--- heads: lanes of heavy heads that may look again in this claim; NULL: none. now_at: now.
+-- heads, untils: lanes of heavy heads that may look again in this claim, and since when; NULL: none. now_at: now.
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
   queue_name text, asked text[], types text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer,
-  bytes float8, ttl float8, claimant text, without bigint[], heads bigint[], now_at float8
+  bytes float8, ttl float8, claimant text, without bigint[], heads bigint[], untils float8[], now_at float8
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -208,7 +208,7 @@ DECLARE
   h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
   -- Do heavy heads wait for one of the rules? Those that may look again in this claim: their lanes, what they wait for, and what they weigh.
   heavy boolean := false;
-  o_lane bigint[]; o_name text[]; o_grp text[]; o_priority float8[]; o_since float8[]; o_weights jsonb[];
+  o_lane bigint[]; o_name text[]; o_grp text[]; o_priority float8[]; o_since float8[]; o_until float8[]; o_weights jsonb[];
   -- What is at hand.
   lane integer; kind integer; head integer; t integer; r integer; place integer; k integer; s integer; own float8; weight float8; slots float8;
   rule {schema}.limit_rule;
@@ -219,7 +219,7 @@ DECLARE
   -- Have lanes of the queue keys?
   keyed boolean;
   is_late CONSTANT boolean := coalesce(plan.is_late, false);
-  room float8; keeper integer; longest float8; kept_weight float8; kept_slots float8; kept_since float8; never boolean;
+  room float8; own_weight float8; keeper integer; longest float8; kept_weight float8; kept_slots float8; kept_since float8; never boolean;
   -- Since when the head waits for a key that weighs jobs; infinity: it does not.
   since float8 := 'Infinity';
 BEGIN
@@ -330,11 +330,11 @@ BEGIN
       WHERE l.blocked_by = ANY ({schema}.names_of(rules)) AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL);
     IF heads IS NOT NULL THEN
       SELECT array_agg(l.id), array_agg(l.blocked_by), array_agg(l.blocked_grp), array_agg(l.priority), array_agg(l.heavy_since),
-          array_agg(j.weights)
-        INTO o_lane, o_name, o_grp, o_priority, o_since, o_weights
-        FROM unnest(heads) AS h (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = h.id OFFSET 0) l
+          array_agg(h.until), array_agg(j.weights)
+        INTO o_lane, o_name, o_grp, o_priority, o_since, o_until, o_weights
+        FROM unnest(heads, untils) AS h (id, until) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = h.id OFFSET 0) l
           CROSS JOIN LATERAL {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, 1, now, without) j
-        WHERE l.heavy = j.seq AND l.type = ANY (types);
+        WHERE l.heavy = j.seq AND h.until > now - 100;
     END IF;
   END IF;
 
@@ -440,10 +440,11 @@ BEGIN
           CONTINUE WHEN o_name[h] <> keys.names[k] OR o_grp[h] <> keys.grps[k] OR o_lane[h] = l_id[lane] OR o_lane[h] = ANY (d_lanes)
             OR o_priority[h] < l_priority[lane] OR (o_priority[h] = l_priority[lane]
               AND (o_since[h] > since OR (o_since[h] = since AND o_lane[h] > l_id[lane])));
-          room := CASE WHEN r_window[r] THEN keys.weights[k] - s_weight[s] ELSE keys.slots[k] - s_slots[s] END
-            - coalesce((o_weights[h] ->> r_weight[r])::float8, r_estimate[r]);
-          IF room >= 0 AND room < (CASE WHEN r_window[r] THEN weight ELSE slots END) THEN
-            own := greatest(own, 1);
+          own_weight := coalesce((o_weights[h] ->> r_weight[r])::float8, r_estimate[r]);
+          room := CASE WHEN r_window[r] THEN keys.weights[k] - s_weight[s] ELSE keys.slots[k] - s_slots[s] END - own_weight;
+          IF room >= 0 AND s_starts[s] < keys.starts[k] AND NOT keys.closed[k]
+            AND (room < (CASE WHEN r_window[r] THEN weight ELSE slots END) OR s_starts[s] + 1 >= keys.starts[k]) THEN
+            own := greatest(own, o_until[h] + 100 - now);
           END IF;
         END LOOP;
       END IF;
