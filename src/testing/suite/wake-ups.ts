@@ -383,6 +383,18 @@ export const wakeUps: Cases = {
     await wakesUp(s, "a start that never was", () => s.settle(back(job, { inMs: 60_000, unstarted: true })));
   },
 
+  "a limit that a claim brings along wakes up workers, though a stored one of its name would have let more start":
+    async (s) => {
+      await define(s, rule("k", window(7, 1_000)));
+      const permit = await taken(s, "k", { ttlMs: 60_000 });
+      await s.addMany(1);
+      const limits = [limit("k", 1, 600_000)];
+      equal(await count(s, { limits }), 0, "how many start");
+      await s.clock.advance(2_000);
+      await wakesUp(s, "a permit that is cancelled", () => s.storage.limits.give(permit, "cancelled"));
+      equal(await count(s, { limits }), 1, "how many start then");
+    },
+
   "a wake-up time that becomes earlier wakes up workers, though nothing can start yet": async (s) => {
     const parts: Readonly<Record<string, Parameters<typeof rule>[1]>> = {
       "a window": { concurrency: 1, ...window(1, 6_000_000) },

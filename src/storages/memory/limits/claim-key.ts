@@ -81,6 +81,8 @@ export class ClaimKey implements LimitKey {
       wait = Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step));
     if (wait !== 0) {
       limitState.awaited = true;
+      const inForce = this.#step.book.limits.rule(this.rule.name);
+      if (inForce !== undefined && inForce !== this.rule) limitState.awaitedByBrought = true;
       if (!this.#noted && key.quota.concurrency !== null) {
         this.#noted = true;
         this.#step.full.push(limitState);

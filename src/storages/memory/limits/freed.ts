@@ -27,6 +27,11 @@ export class Freed {
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
     if (!limitState.awaited || this.#before.has(limitState)) return;
+    if (limitState.awaitedByBrought) {
+      limitState.wokeUp();
+      this.noteRule();
+      return;
+    }
     this.#before.set(limitState, { rule, time, ...availabilityOf(limitState, rule, time) });
     const { quota, slots } = new MemoryKey(limitState, rule, limitState.group, time);
     const hasSlot = quota.concurrency === null || slots.slots + 1 <= quota.concurrency;

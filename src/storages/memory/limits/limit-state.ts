@@ -64,6 +64,8 @@ export class MemoryLimitState implements Slotted {
   counted = false;
   /** A start was refused: workers are woken up when it becomes available. */
   awaited = false;
+  /** It was refused by a rule that a claim brought along, and not by the one that is in force: what is returned may matter to that one alone. */
+  awaitedByBrought = false;
   /** Those that wait for its slots and have none. */
   starved: Starved | undefined;
   /** While no slot is in use, for a group: when to check whether it can be deleted. */
@@ -104,6 +106,7 @@ export class MemoryLimitState implements Slotted {
   /** Those that wait were woken up. */
   wokeUp(): void {
     this.awaited = false;
+    this.awaitedByBrought = false;
     this.starved = undefined;
   }
 
