@@ -178,10 +178,14 @@ export function planClaim<L extends ReadyLane>(
   return refusals < MAX_REFUSALS ? answer(refused, false) : answer(refused, true, true);
 }
 
-/** Could a lighter job start before it? A job that waits for a release may wait for more than others need. */
+/**
+ * Could a lighter job start before it? A job that waits for a release may wait for more than others need, and so may one that waits already:
+ * what delays all others alike now (spacing, a hold, an open breaker) may be over first.
+ */
 function isTooHeavy({ by, wait, charge }: Refused): boolean {
   if (by.rule.weight === null || by.rule.paused) return false;
-  return by.wait(ONE) !== wait || (wait === WHEN_RELEASED && Math.max(charge.weight, charge.slots) > 1);
+  if (by.wait(ONE) !== wait) return true;
+  return Math.max(charge.weight, charge.slots) > 1 && (wait === WHEN_RELEASED || Number.isFinite(by.since));
 }
 
 /** The lane that ranks first: of the unit whose turn it is, the lane served the longest ago. */

@@ -23,6 +23,7 @@ import { othersWait } from "./suite/others-wait.ts";
 import { permits } from "./suite/permits.ts";
 import { reading } from "./suite/reading.ts";
 import { releasing } from "./suite/releasing.ts";
+import { reservations } from "./suite/reservations.ts";
 import { rules } from "./suite/rules.ts";
 import { type Cases, Scene } from "./suite/scene.ts";
 import { settling } from "./suite/settling.ts";
@@ -75,6 +76,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   releasing,
   weights,
   "heavy heads": heavyHeads,
+  reservations,
   adopting,
   holding,
   breaking,
