@@ -51,6 +51,21 @@ export class ClaimGates {
     gate?.lanes.add(lane);
   }
 
+  /** Do lanes stand at a gate that the claim has closed and opened again? */
+  get anyReopened(): boolean {
+    for (const { reopened, lanes } of this.#gates.values()) if (reopened && lanes.size > 0) return true;
+    return false;
+  }
+
+  /** The heavy head reserves nothing any more: what the claim has closed behind it is open again. Answers with those gates. */
+  reopenBehind(head: Pick<ClaimGate, "name" | "grp">): readonly ClaimGate[] {
+    const behind = [...this.#gates.values()].filter(
+      ({ name, grp, front, wait }) => name === head.name && grp === head.grp && front === 0 && wait !== undefined,
+    );
+    for (const gate of behind) gate.reopen();
+    return behind;
+  }
+
   /**
    * A lane that was served and is alone at a gate that is still open goes home: to keep the rank of the gate right would be
    * another row for each start. Answers with those.

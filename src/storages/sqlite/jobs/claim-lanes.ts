@@ -57,8 +57,8 @@ export interface Closing {
 /** No more than this is read at once. */
 const PAGE = 1_000;
 
-/** What a heavy job waited for. */
-interface HeavyStart {
+/** What a heavy head had reserved. */
+interface Reserved {
   readonly name: string;
   readonly grp: string;
 }
@@ -72,10 +72,10 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly written = new Set<ClaimLane>();
   /** Lanes that count more than there is. */
   readonly miscounted = new Set<ClaimLane>();
-  /** Jobs were started that were too heavy before: others may have waited for them. */
-  readonly heavy: HeavyStart[] = [];
+  /** What heavy heads reserved that have started, or reserve nothing any more: others may have waited for them. */
+  readonly unreserved: Reserved[] = [];
   /** Some of them have. */
-  othersMayLook = false;
+  #othersMayLook = false;
   /** Lanes of which the first job has become too heavy, or is so no more. */
   readonly weighed = new Map<ClaimLane, number | null>();
   /** Limits for all groups that have refused a job. */
@@ -118,6 +118,16 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   /** Is there anything to write? */
   get changed(): boolean {
     return this.#gatesChanged || this.started.length + this.refused.length + this.miscounted.size > 0;
+  }
+
+  /** Jobs that the claim may take waited for heavy heads that reserve nothing any more. */
+  get othersMayLook(): boolean {
+    return this.#othersMayLook || this.gates.anyReopened;
+  }
+
+  /** Lanes of these waited for a heavy head that reserves nothing any more. */
+  letLook(others: readonly OfType[]): void {
+    this.#othersMayLook ||= others.some((one) => this.takes(one));
   }
 
   /** May the claim take jobs of this queue and type? */
@@ -204,9 +214,8 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   }
 
   start(lane: ClaimLane, charges: readonly KeyCharge[]): void {
-    const { gate } = lane;
+    this.#endReservation(lane);
     const row = this.#pass(lane);
-    if (gate !== undefined && gate.front !== 0 && row.seq === lane.heavy) this.heavy.push(gate);
     this.started.push({ lane, row, charges });
     lane.gave += 1;
     this.#keys.start += 1;
@@ -249,23 +258,44 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   }
 
   block(lane: ClaimLane, wait: Wait, by: LimitKey, fits: Wait): void {
-    if (!by.rule.byGroup) this.closed.set(by.rule, { wait, by });
     const heavy = fits > 0 ? lane.head!.seq : null;
     const { grp } = (by as SqliteKey).limitState;
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
     // A head that waited already keeps its place.
     const waited = heavy !== null && heavy === lane.heavy && lane.gate === gate;
-    if (!waited && (heavy !== null || lane.heavy !== null)) this.weighed.set(lane, heavy);
+    if (!waited && (heavy !== null || lane.heavy !== null)) {
+      this.#endReservation(lane);
+      this.weighed.set(lane, heavy);
+    }
+    if (lane.heavy !== null) this.#keys.decided.add(lane.id);
+    if (!by.rule.byGroup) this.closed.set(by.rule, { wait, by });
     this.#move(lane, gate);
     gate.close(wait, fits);
     this.#gatesChanged = true;
   }
 
-  close(_lane: ClaimLane, wait: Wait, by: LimitKey): void {
+  close(lane: ClaimLane, wait: Wait, by: LimitKey): void {
     this.closed.set(by.rule, { wait, by });
+    if (!this.#endReservation(lane)) return;
+    this.weighed.set(lane, null);
+    this.#gatesChanged = true;
+  }
+
+  /** The head of the lane starts, or another key refuses it, or it waits only for others: what it had reserved is free, if it had. */
+  #endReservation(lane: ClaimLane): boolean {
+    const { gate } = lane;
+    if (gate === undefined || gate.front === 0 || lane.head?.seq !== lane.heavy) return false;
+    lane.heavy = null;
+    this.#keys.decided.add(lane.id);
+    this.unreserved.push(gate);
+    for (const behind of this.gates.reopenBehind(gate)) {
+      for (const one of behind.lanes) this.#ready.get(one.type)?.put(one);
+    }
+    return true;
   }
 
   refuse(lane: ClaimLane, decision: Decision & { readonly granted: false }): void {
+    this.#endReservation(lane);
     this.refused.push({ row: this.#pass(lane), decision });
     if (lane.gate !== undefined) lane.gate.changed = true;
     this.#ready.get(lane.type)?.put(lane);

@@ -7,6 +7,7 @@ import { Allowance } from "../../../storage/step-bytes.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { planClaim, type ClaimPlan } from "../../../planner/plan-claim.ts";
 import { type Unplanned, type WakeUp, wakeUpOf } from "../../../planner/wake-up.ts";
+import { groupOf } from "../limits/groups.ts";
 import { firstClosed, gateTypes, openDue } from "../limits/gates.ts";
 import { SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
@@ -55,7 +56,9 @@ class PlannedClaim {
 
   /** Keys and limits of which nothing is charged yet. */
   #begin(): [SqliteKeys, ClaimLimits] {
+    const { queue } = this.#types;
     const keys = new SqliteKeys(this.#step, claimantOf(this.#request), this.#request.grantTtlMs);
+    keys.mayStart = (of) => of.queue === queue && this.#types.has(of.type);
     const look = (rule: LimitRule, group: string | null) => {
       const key = keys.key(rule, group);
       if (this.#writes) key.prepare();
@@ -156,7 +159,11 @@ class PlannedClaim {
   }
 
   openGates(): void {
-    if (this.#rules.blocks) openDue(this.#step, this.#types.queue, this.#atClosedGates());
+    if (!this.#rules.blocks) return;
+    openDue(this.#step, this.#types.queue, this.#atClosedGates(), (name, grp) => {
+      const rule = this.#rules.all.find((one) => one.name === name);
+      if (rule !== undefined) void this.#keys.key(rule, groupOf(grp)).heads;
+    });
   }
 
   /** Are there closed gates whose instant has come? */

@@ -72,7 +72,7 @@ export interface ClaimLane extends ReadyLane {
   /** How many it gave. */
   gave: number;
   /** The job that was too heavy when a claim looked at it; and since when it waits. */
-  readonly heavy: number | null;
+  heavy: number | null;
   readonly since: number | null;
 }
 
@@ -89,6 +89,8 @@ export class ClaimGate {
   open = true;
   /** The claim has closed it, for so long. */
   wait: Wait | undefined;
+  /** The claim has closed it, and opened it again since. */
+  reopened = false;
   /** Of one that is for a lane alone: when its first job fits, by itself. */
   fits: Wait = 0;
   /** The lanes there that the claim knows. */
@@ -113,6 +115,13 @@ export class ClaimGate {
     this.open = false;
     this.wait = wait;
     this.fits = fits;
+    this.reopened = false;
+  }
+
+  reopen(): void {
+    this.open = true;
+    this.wait = undefined;
+    this.reopened = true;
   }
 
   /** Is nothing known to stand there any more? */

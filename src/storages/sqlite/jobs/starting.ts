@@ -42,7 +42,7 @@ export interface Started {
 export function writeDown(step: Step, request: ClaimRequest, plan: ClaimLanes): Started {
   const started = plan.started.length === 0 ? { jobs: [], grant: undefined } : start(step, request, plan);
   if (plan.refused.length > 0) endRefused(step, plan.refused);
-  for (const waited of plan.heavy) letOthersLook(step, waited, plan);
+  for (const reserved of plan.unreserved) letOthersLook(step, reserved, plan);
   writeLanes(step, plan);
   for (const { id } of plan.miscounted) recount(step, id);
   return started;
@@ -122,7 +122,7 @@ function writeHeads(step: Step, weighed: ClaimLanes["weighed"]): void {
   }
 }
 
-/** Lanes that waited only for what has started now are looked at again, and workers are woken up. */
+/** Lanes that waited only for a head which reserves nothing any more are looked at again, and workers are woken up. */
 function letOthersLook(
   step: Step,
   { name, grp }: { readonly name: string; readonly grp: string },
@@ -130,7 +130,7 @@ function letOthersLook(
 ): void {
   // The step may have opened their gates before, and the head takes what the step has returned: workers have to look again all the same.
   if (isAnyBehind(step, name, grp) || hasReleased(step, name, grp)) step.wakesAll = true;
-  for (const other of openBehind(step, name, grp)) plan.othersMayLook ||= plan.takes(other);
+  plan.letLook(openBehind(step, name, grp));
 }
 
 /** That is no attempt. */

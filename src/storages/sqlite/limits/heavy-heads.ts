@@ -2,18 +2,19 @@ import type { Wait } from "../../../limits/wait.ts";
 import { type HeavyHead, isOver, untilGiven } from "../../../planner/heavy-heads.ts";
 import { weightsOf } from "../jobs/record.ts";
 import type { Step } from "../step.ts";
-import { instantOfGate, untilOf } from "./gates.ts";
+import { instantOfGate, type OfType, untilOf } from "./gates.ts";
 
 /*
- * Heavy heads (`planner/heavy-heads.ts`). The lane of each stands at a gate of its own. A gate that a claim has opened, which may start the
- * head, reserves nothing.
+ * Heavy heads (`planner/heavy-heads.ts`). The lane of each stands at a gate of its own. Whether that is open decides who looks at the lane;
+ * `heavy_until`, for how long the head reserves what it waits for.
  */
 
 // Of those that are still there, and not paused.
-const HEAVY = `SELECT one.id, one.queue, one.type, one.priority, one.heavy_since AS since, gate.id AS gate, gate.until AS opens, gate.heavy_until AS until, job.weights
+const HEAVY = `SELECT one.id, one.queue, one.type, one.priority, one.heavy_since AS since, gate.id AS gate, gate.until AS opens,
+    gate.heavy_until AS until, job.weights
   FROM sluice_gates AS gate CROSS JOIN sluice_lanes AS one ON one.id = gate.front
     CROSS JOIN sluice_jobs AS job ON job.seq = one.heavy AND job.lane = one.id AND job.state = 'waiting'
-  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND gate.until IS NOT NULL
+  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND gate.heavy_until IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM sluice_pauses
       WHERE sluice_pauses.queue = one.queue AND sluice_pauses.type IN ('', ':' || one.type))`;
 // Lanes that have another job in front than the one that was looked at, at the gate of a limit that weighs.
@@ -27,25 +28,21 @@ const OTHER_HEADS = `SELECT sluice_lanes.id, gate.id AS gate, gate.name, gate.gr
 
 const FITS_AT = "UPDATE sluice_gates SET until = ?, heavy_until = ? WHERE id = ?";
 
-const RESERVED = `SELECT name, grp FROM sluice_gates
-  WHERE queue = ? AND type = ifnull(?, type) AND front > 0 AND until IS NOT NULL`;
+// Open gates and closed ones have an index each.
+const OF_HEADS = "SELECT name, grp FROM sluice_gates WHERE queue = ? AND type = ifnull(?, type) AND front > 0";
+const RESERVED = `${OF_HEADS} AND until IS NULL UNION ALL ${OF_HEADS} AND until IS NOT NULL`;
 
 interface Reserved {
   readonly name: string;
   readonly grp: string;
 }
 
-/** A head, and the queue and type of its lane. */
-export interface KeptHead extends HeavyHead {
-  readonly queue: string;
-  readonly type: string;
-}
-
-interface Row extends KeptHead {
+/** A head as it is kept. */
+export interface HeavyRow extends HeavyHead, OfType {
   readonly gate: number;
   until: number;
-  /** When its gate opens: earlier than it fits, if something was given back then. */
-  readonly opens: number;
+  /** When its gate opens: earlier than it fits, if something was given back then; null: it is open. */
+  readonly opens: number | null;
   readonly weights: string | null;
 }
 
@@ -59,11 +56,11 @@ export function heavyHeads(
   grp: string,
   fits: (weights: Readonly<Record<string, number>> | null) => Wait,
   writes: boolean,
-): readonly KeptHead[] {
-  const heads = step.sql(HEAVY).all(name, grp) as Row[];
+): readonly HeavyRow[] {
+  const heads = step.sql(HEAVY).all(name, grp) as HeavyRow[];
   for (const head of heads) {
     const { opens } = head;
-    const isGiven = opens < head.until;
+    const isGiven = opens !== null && opens < head.until;
     head.until = instantOfGate(head.until);
     if (!isGiven) continue;
     head.until = untilGiven(head, opens, fits(weightsOf(head)), step.now);
@@ -75,7 +72,7 @@ export function heavyHeads(
 
 /** The keys that heads of the queue, or of one type in it, have reserved. */
 export function reservedBy(step: Step, queue: string, type: string | null): Iterable<Reserved> {
-  const rows = step.sql(RESERVED).all(queue, type) as Reserved[];
+  const rows = step.sql(RESERVED).all(queue, type, queue, type) as Reserved[];
   return new Map(rows.map((key) => [`${key.name.length} ${key.name}${key.grp}`, key])).values();
 }
 

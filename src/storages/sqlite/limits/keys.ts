@@ -7,7 +7,8 @@ import { type Asking, waitForHeads } from "../../../planner/heavy-heads.ts";
 import { decideFor, type InspectedKey } from "../../../storage/inspected-key.ts";
 import type { Step } from "../step.ts";
 import { stateGrpOf } from "./groups.ts";
-import { heavyHeads, type KeptHead } from "./heavy-heads.ts";
+import type { OfType } from "./gates.ts";
+import { heavyHeads, type HeavyRow } from "./heavy-heads.ts";
 import { SqliteLimitState } from "./limit-state.ts";
 import { windowWait } from "./windows.ts";
 
@@ -32,7 +33,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
   #writes = false;
   #refused = false;
   #started = false;
-  #heavy: readonly KeptHead[] | undefined;
+  #heavy: readonly HeavyRow[] | undefined;
   readonly windowWait: InspectedKey["windowWait"];
 
   constructor(step: Step, keys: SqliteKeys, rule: LimitRule, group: string | null) {
@@ -100,14 +101,19 @@ export class SqliteKey implements LimitKey, InspectedKey {
 
   waitForOwnHeads(priority: number): Wait {
     const { asking } = this.#keys;
-    const own = this.#heads.filter(({ queue, type }) => queue === asking?.queue && type === asking.type);
-    return waitForHeads(own, { ...this.#keys.askingFor(this.rule.name), priority }, this.#step.now);
+    const own = this.heads.filter(({ queue, type }) => queue === asking?.queue && type === asking.type);
+    const mayStart = (head: HeavyRow) => this.#keys.mayStart(head);
+    return waitForHeads(own, { ...this.#keys.askingFor(this.rule.name), priority }, this.now, mayStart);
   }
 
   #waitFor(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : decideFor(this, charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    return Math.max(wait, this.behind({ ...this.#keys.askingFor(this.rule.name), priority }, false));
+    const heads = this.heads;
+    if (heads.length === 0) return wait;
+    const asking = { ...this.#keys.askingFor(this.rule.name), priority };
+    const behind = waitForHeads(heads, asking, this.now, (head) => this.#keys.mayStart(head));
+    return Math.max(wait, behind);
   }
 
   /**
@@ -190,15 +196,13 @@ export class SqliteKey implements LimitKey, InspectedKey {
     );
   }
 
-  /** How long it waits for heavy heads; `claimed`: as if these were claimed at once. */
-  behind(asking: Asking, claimed: boolean): Wait {
-    return waitForHeads(this.#heads, asking, this.#step.now, () => claimed);
-  }
-
-  get #heads(): readonly KeptHead[] {
+  /** Its heavy heads, but for those that the step has decided about. They are read once, and judged again by what was given back. */
+  get heads(): readonly HeavyRow[] {
     const { rule, limitState } = this;
     const fits = (weights: Parameters<typeof chargeOf>[1]) => decideFor(this, chargeOf(rule, weights)).wait;
-    return (this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes));
+    this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes);
+    const { decided } = this.#keys;
+    return decided.size === 0 ? this.#heavy : this.#heavy.filter(({ id }) => !decided.has(id));
   }
 }
 
@@ -221,6 +225,10 @@ export class SqliteKeys {
   readonly ttlMs: number | undefined;
   /** Which start of the step is under way. */
   start = 1;
+  /** May the step start heads of this queue and type? */
+  mayStart: (of: OfType) => boolean = () => false;
+  /** Lanes whose heavy heads it has started or refused: these reserve nothing any more, or what the plan says. */
+  readonly decided = new Set<number>();
   asking: AskingLane | undefined;
 
   /** `claimant`: who takes of them (`limits/starved.ts`); undefined: nothing is taken. */
