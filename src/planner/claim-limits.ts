@@ -112,7 +112,9 @@ export class ClaimLimits {
       if (own === NEVER) return { granted: false, by, wait: own, charge };
       const closed = this.#closed.get(by);
       const wait = closed ? Math.max(own, waitForHeads(closed, { id: 1, priority, since: sinceOf(by) }, 0)) : own;
-      if (wait > (last?.wait ?? 0)) last = { by, wait, charge };
+      // A job is not too heavy for a key, if one that does not weigh refuses it for as long.
+      const isPlainer = wait === last?.wait && by.rule.weight === null && last.by.rule.weight !== null;
+      if (wait > (last?.wait ?? 0) || isPlainer) last = { by, wait, charge };
     }
     return last === undefined ? { granted: true, charges } : { granted: false, ...last };
   }

@@ -21,21 +21,33 @@ export interface HeavyHead extends Asking {
   readonly until: number;
 }
 
+/** What a claim may do for heavy heads itself, beside the job that it asks for. */
+export interface OwnHeads<Head> {
+  /** May it start this head, too? */
+  mayStart(head: Head): boolean;
+  /** Does the head fit now, but not any more once the job has started? */
+  isDrained(head: Head): boolean;
+}
+
+/** As if all heads were claimed as soon as they fit. */
+export const CLAIMED: OwnHeads<unknown> = { mayStart: () => true, isDrained: () => false };
+
 /**
  * How long a job waits for the heavy heads of a key that come before it; 0: it does not. The higher priority comes first, then the head that
- * was refused first. `isClaimed`: the claim that asks may start this head itself, so that no grace is needed.
+ * was refused first. A claim that may start the head itself (`own`) needs no grace, and starts them in any order: unless the job would take
+ * what the head fits into.
  */
 export function waitForHeads<Head extends HeavyHead>(
   heads: Iterable<Head>,
   asking: Asking,
   now: number,
-  isClaimed?: (head: Head) => boolean | undefined,
+  own?: OwnHeads<Head>,
 ): Wait {
   let longest: Wait = 0;
   for (const head of heads) {
     const { id, priority, since, until } = head;
     if (id === asking.id || !((priority - asking.priority || asking.since - since || asking.id - id) > 0)) continue;
-    const grace = until > now || isClaimed?.(head) === true ? 0 : GRACE_MS;
+    const grace = until > now || (own?.mayStart(head) === true && !own.isDrained(head)) ? 0 : GRACE_MS;
     longest = Math.max(longest, until + grace - now);
   }
   return longest;

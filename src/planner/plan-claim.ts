@@ -114,11 +114,13 @@ export function planClaim<L extends ReadyLane>(
     refusals += 1;
     return true;
   };
-  /** May the first job of the type start: a heavy head that comes before one that another job waits for, or is? */
+  /** Is the first job of the type a heavy head that starts now, or reserves nothing any more? The key that it waits for does not refuse it. */
   const passes = (type: string): boolean => {
     const lane = lanes.first(type);
     const head = lane?.heavy ? lanes.head(lane) : undefined;
-    return head !== undefined && limits.ask(type, lane!, head.weights, lane!.priority).granted;
+    if (head === undefined) return false;
+    const decision = limits.ask(type, lane!, head.weights, lane!.priority);
+    return decision.granted || !Number.isFinite(decision.by.since) || decision.by.wait(decision.charge) === 0;
   };
   while (refusals < MAX_REFUSALS) {
     const next = nextLane(open, lanes);

@@ -37,6 +37,15 @@ export function decideFor(key: InspectedKey, charge: Charge, slots: SlotsInUse =
   );
 }
 
+/** Does a start with this charge fit now, but not any more after another one at the same instant? */
+export function isDrainedBy(key: InspectedKey, charge: Charge, other: Charge): boolean {
+  const { slots, quota } = key;
+  if (decideFor(key, charge, slots).wait !== 0) return false;
+  if (quota.everyMs !== null) return true;
+  const both = { weight: charge.weight + other.weight, slots: charge.slots + other.slots };
+  return decideFor(key, both, { ...slots, probes: slots.probes + 1 }).wait !== 0;
+}
+
 /** How much is available now: 0 if anything blocks; infinity: no bound. */
 export function availableOf(key: InspectedKey): number {
   const { slots } = key;

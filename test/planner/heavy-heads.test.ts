@@ -46,13 +46,17 @@ describe("heavy heads", () => {
     );
   });
 
-  it("a key is reserved until the head fits, and by other claims a grace longer", () => {
+  it("a key is reserved until the head fits, and a grace longer, unless the claim starts the head beside the job", () => {
     const head: HeavyHead = { id: 1, priority: 0, since: 1, until: 500 };
     const light = { id: 2, priority: 0, since: LATER };
     const waits = [0, 499, 500, 599, 600, 700].map((now) => waitForHeads([head], light, now));
     expect(waits).toEqual([500, 1, 100, 1, 0, 0]);
-    const claimed = [0, 499, 500, 599, 600].map((now) => waitForHeads([head], light, now, ({ id }) => id === 1));
-    expect(claimed).toEqual([500, 1, 0, 0, 0]);
+    const claims = (mayStart: boolean, isDrained: boolean) => {
+      const own = { mayStart: () => mayStart, isDrained: () => isDrained };
+      return [0, 499, 500, 599, 600].map((now) => waitForHeads([head], light, now, own));
+    };
+    expect(claims(true, false)).toEqual([500, 1, 0, 0, 0]);
+    for (const mayStart of [true, false]) expect(claims(mayStart, true)).toEqual([500, 1, 100, 1, 0]);
     expect([499, 599, 600].map((now) => isOver(head, now))).toEqual([false, false, true]);
   });
 

@@ -1,6 +1,6 @@
-import { chargeOf } from "../../limits/rule.ts";
+import { type Charge, chargeOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
-import { decideFor } from "../../storage/inspected-key.ts";
+import { decideFor, isDrainedBy } from "../../storage/inspected-key.ts";
 import { isOver, untilGiven, waitForHeads } from "../../planner/heavy-heads.ts";
 import type { Lane, LaneHead, Line } from "./lanes.ts";
 import type { MemoryKey } from "./limits/key.ts";
@@ -22,8 +22,11 @@ export class HeavyHeads {
   readonly #heads = new Map<MemoryLimitState, Set<LaneHead>>();
   #order = 0;
 
-  /** How long a job of this priority waits for heads (of this line alone, if one is given) that come before it; 0: there are none. */
-  longest(key: MemoryKey, priority: number, asking?: Asking, line?: Line): Wait {
+  /**
+   * How long a job of this priority waits for heads (of this line alone, if one is given) that come before it; 0: there are none. Without a
+   * charge it is as if the heads that the claim may start fitted beside it.
+   */
+  longest(key: MemoryKey, priority: number, asking?: Asking, charge?: Charge, line?: Line): Wait {
     const { limitState, rule, now } = key;
     const heads = limitState && this.#heads.get(limitState);
     if (limitState === undefined || heads === undefined) return 0;
@@ -39,7 +42,10 @@ export class HeavyHeads {
     }
     const since = sinceOf(own, limitState);
     const some = line === undefined ? heads : [...heads].filter(({ lane }) => lane.line === line);
-    return waitForHeads(some, { id: own?.id ?? 0, priority, since }, now, ({ lane }) => asking?.looksAt(lane));
+    return waitForHeads(some, { id: own?.id ?? 0, priority, since }, now, {
+      mayStart: ({ lane }) => asking?.looksAt(lane) === true,
+      isDrained: ({ job }) => charge !== undefined && isDrainedBy(key, chargeOf(rule, job.weights), charge),
+    });
   }
 
   /** The first job of the lane is a heavy head, and fits then. */

@@ -1,5 +1,5 @@
 import { equal } from "../expect.ts";
-import { blocked, BREAKER, change, count, define, rule, said, window } from "./limit-words.ts";
+import { blocked, BREAKER, BY, change, count, define, rule, said, taken, window } from "./limit-words.ts";
 import { type Cases, completed, dead, retry } from "./scene.ts";
 
 const heavy = (n: number) => ({ type: "heavy", weights: { n } });
@@ -9,6 +9,94 @@ const LIGHT = { types: ["light"], leaseMs: 600_000 };
 const ANY = { leaseMs: 600_000 };
 
 export const reservations: Cases = {
+  "a claim that may start a heavy head starts no older job that takes what the head fits into": async (s) => {
+    for (const [i, { quota, by }] of [
+      { quota: { concurrency: 4 }, by: {} },
+      { quota: { concurrency: 4 }, by: BY("tenant") },
+      { quota: window(4, 1_000), by: {} },
+    ].entries()) {
+      const types = [`light ${i}`, `heavy ${i}`];
+      const [few, many] = types as [string, string];
+      const of = (type: string, n: number) => ({ type, keys: { tenant: "x" }, weights: { n } });
+      await define(s, rule(`k ${i}`, quota, { weight: "n", types: [`running ${i}`, ...types], ...by }));
+      await s.add(of(few, 1), ...Array.from({ length: 3 }, () => of(`running ${i}`, 1)));
+      const { jobs } = await s.claim({ ...ANY, types: [`running ${i}`] });
+      const id = await s.addOne(of(many, 4));
+      equal([await count(s, { types: [many] }), await count(s, { types: [few] })], [0, 0], `at first, ${i}`);
+      for (const job of jobs.slice(0, 2)) {
+        equal(await s.claimIds({ types, settle: [completed(job)] }), [], `when a part is given back, ${i}`);
+      }
+      await s.clock.advance(1_000);
+      equal(await s.claimIds({ types, settle: [completed(jobs[2]!)] }), [id], `when the head fits, ${i}`);
+    }
+  },
+
+  "a heavy head that fits is not drained by jobs that another limit starts one at a time": async (s) => {
+    await define(
+      s,
+      rule("k", { concurrency: 4 }, { weight: "n" }),
+      rule("spaced", { everyMs: 100 }, { types: ["light"] }),
+    );
+    await s.add(light(1), light(1), light(1));
+    const first = await s.claimOne();
+    const id = await s.addOne(heavy(4));
+    equal(await count(s), 0, "beside the first one");
+    await s.clock.advance(1_000);
+    equal(await s.claimIds({ settle: [completed(first)] }), [id], "when the first one ends");
+  },
+
+  "a heavy head starts before an older job that would delay it by the spacing of their limit": async (s) => {
+    await define(s, rule("k", { concurrency: 8, everyMs: 50 }, { weight: "n" }));
+    await s.add(light(6), light(1));
+    const first = await s.claimOne(LIGHT);
+    const id = await s.addOne(heavy(5));
+    equal([await count(s, HEAVY), await count(s, LIGHT)], [0, 0], "at first");
+    await s.clock.advance(1_000);
+    equal(await s.claimIds({ settle: [completed(first)] }), [id], "when the head fits");
+  },
+
+  "of two heavy heads that do not fit beside each other the one that was refused first starts first": async (s) => {
+    for (const [i, groups] of [
+      ["served", "new"],
+      [null, null],
+    ].entries()) {
+      const [first, second] = [`first ${i}`, `second ${i}`];
+      await define(s, rule(`k ${i}`, { concurrency: 10 }, { weight: "n", types: [first, second] }));
+      await s.add({ type: first, group: groups[0]!, weights: { n: 6 } });
+      const job = await s.claimOne({ types: [first] });
+      // It is older, or has its turn, and a claim refuses it later.
+      const later = await s.addOne({ type: second, group: groups[1]!, weights: { n: 8 } });
+      await s.clock.advance(1);
+      const id = await s.addOne({ type: first, group: groups[0]!, weights: { n: 8 } });
+      for (const types of [[first], [second]]) equal(await count(s, { types }), 0, `${types[0]}, at first`);
+      const types = [first, second];
+      const { jobs } = await s.claim({ types, settle: [completed(job)] });
+      equal(
+        jobs.map((one) => one.id),
+        [id],
+        `what starts, ${i}`,
+      );
+      equal(await s.claimIds({ types, settle: [completed(jobs[0]!)] }), [later], `what starts after it, ${i}`);
+    }
+  },
+
+  "a heavy head that fits and that another limit refuses drains no older job of the same claim": async (s) => {
+    await define(
+      s,
+      rule("k", { concurrency: 8 }, { weight: "n" }),
+      rule("other", { concurrency: 1 }, { types: ["heavy"] }),
+    );
+    await s.add(light(6));
+    const first = await s.claimOne(LIGHT);
+    const late = await s.addOne(light(1));
+    await s.add(heavy(8));
+    equal([await count(s, HEAVY), await count(s, LIGHT)], [0, 0], "at first");
+    await taken(s, "other", { ttlMs: 600_000 });
+    const { jobs, more } = await s.claim({ settle: [completed(first)] });
+    const started = jobs.map(({ id }) => id);
+    equal(more && started.length === 0 ? await s.claimIds() : started, [late], "what starts");
+  },
+
   "a claim that looks and starts nothing ends no reservation of a heavy head": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add(light(6));

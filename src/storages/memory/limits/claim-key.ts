@@ -78,7 +78,7 @@ export class ClaimKey implements LimitKey {
     if (limitState === undefined) return wait;
     // Light jobs that fit now and then would keep a heavy one waiting for ever.
     if (wait !== NEVER && priority !== undefined && this.rule.weight !== null)
-      wait = Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step));
+      wait = Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step, charge));
     if (wait !== 0) {
       limitState.awaited = true;
       const inForce = this.#step.book.limits.rule(this.rule.name);
@@ -97,7 +97,7 @@ export class ClaimKey implements LimitKey {
 
   waitForOwnHeads(priority: number): Wait {
     const { book, lane } = this.#step;
-    return book.heavy.longest(this.#key, priority, this.#step, lane?.line);
+    return book.heavy.longest(this.#key, priority, this.#step, undefined, lane?.line);
   }
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */

@@ -4,7 +4,7 @@ import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, KeyCharge, LimitKey } from "../../../planner/claim-limits.ts";
 import type { Head, LaneSource, ReadyLane } from "../../../planner/plan-claim.ts";
 import { readKeys, readWeights } from "../../../storage/kept.ts";
-import type { SnapshotKey, SnapshotKeys } from "../limits/snapshot-keys.ts";
+import type { ReadyHead, SnapshotKey, SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { HeadRow, LaneRow, Snapshot } from "./snapshot.ts";
 
 /**
@@ -103,6 +103,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       if (stuck.has(lane.id)) lane.ready = false;
       else if (row[10] === null && !lane.ready) this.emptied.add(lane);
     }
+    const heavy = [...lanes.values()].filter((lane) => lane.heavy !== null);
+    if (heavy.length > 0) keys.readyHeads = () => readyHeads(heavy, keys.now);
     for (const [type, ids] of snapshot.lines) {
       const ready = ids.map((id) => lanes.get(id)!);
       const whole = ids.length < snapshot.page;
@@ -225,6 +227,16 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
   #passes({ type, group, unit }: PlanLane): boolean {
     return !this.#rules.shares || unit.served + 1 >= shareOf(this.#rules.of(type), group);
   }
+}
+
+/** Those that the claim may start: they fit from now on, as far as the plan is concerned. */
+function readyHeads(lanes: readonly PlanLane[], now: number): ReadyHead[] {
+  return lanes.flatMap(({ ready, heavy, by, byGrp, since, heads, at, id, priority }) => {
+    const head = heads[at];
+    if (!ready || head === undefined || head[1] !== heavy || by === null) return [];
+    const weights = head[3] === null ? null : readWeights(head[3]);
+    return [{ id, priority, since: since ?? 0, until: now, by, grp: byGrp ?? "", weights }];
+  });
 }
 
 function headOf({ heads, at }: PlanLane): Pick<Entry, "dueAt" | "seq"> {

@@ -1,5 +1,5 @@
 import { chargeKey, decideStart, type KeyState, newKeyState, NO_SLOTS } from "../../../limits/key-state.ts";
-import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { type Charge, chargeOf, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
 import { type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
@@ -12,6 +12,13 @@ export interface Asking {
   readonly by: string | null;
   readonly grp: string | null;
   readonly since: number;
+}
+
+/** A heavy head whose lane is ready: the claim may start it itself. */
+export interface ReadyHead extends HeavyHead {
+  readonly by: string;
+  readonly grp: string;
+  readonly weights: Readonly<Record<string, number>> | null;
 }
 
 /** How long ago the snapshot of an earlier claim was answered; and whether the claim that is planned gives back slots, or confirms starts. */
@@ -43,6 +50,8 @@ export class SnapshotKeys {
   readonly #states = new Map<string, LimitStateRow>();
   readonly #taken = new Map<string, Taken>();
   readonly #heavy: readonly HeavyRow[];
+  /** Heavy heads that the claim may start itself, as the plan goes on. */
+  readyHeads: () => readonly ReadyHead[] = () => [];
   /** Which start of the plan is under way. */
   start = 1;
   asking: Asking | undefined;
@@ -98,15 +107,22 @@ export class SnapshotKeys {
     return asking?.by === name && asking.grp === grp ? asking.since : Number.POSITIVE_INFINITY;
   }
 
-  /** How long heads that are too heavy for this limit are waited for, by a job of this priority that asks now. */
-  behind(name: string, grp: string, priority: number): Wait {
-    const id = this.asking?.id ?? 0;
-    const since = this.since(name, grp);
+  /**
+   * How long heads that are too heavy for this limit are waited for, by a job of this priority that asks now. `isDrained`: does a head with
+   * these weights fit now, and not beside that job?
+   */
+  behind(name: string, grp: string, priority: number, isDrained: (weights: ReadyHead["weights"]) => boolean): Wait {
+    const asking = { id: this.asking?.id ?? 0, priority, since: this.since(name, grp) };
     const heads = this.#heavy.flatMap(([limit, state, lane, own, until, waited]): HeavyHead[] => {
       if (limit !== name || state !== grp) return [];
       return [{ id: lane, priority: own, until: until >= RELEASED ? WHEN_RELEASED : until, since: waited }];
     });
-    return waitForHeads(heads, { id, priority, since }, this.now);
+    const ready = this.readyHeads().filter((head) => head.by === name && head.grp === grp);
+    const claimed = waitForHeads(ready, asking, this.now, {
+      mayStart: () => true,
+      isDrained: ({ weights }) => isDrained(weights),
+    });
+    return Math.max(claimed, waitForHeads(heads, asking, this.now));
   }
 }
 
@@ -147,7 +163,19 @@ export class SnapshotKey implements LimitKey {
     }
     if (wait !== 0 && this.#row !== undefined) this.#keys.refuses(this.rule, this.#row);
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
+    return Math.max(
+      wait,
+      this.#keys.behind(this.rule.name, this.#grp, priority, (weights) => this.#isDrained(weights, charge)),
+    );
+  }
+
+  /** Does a head with these weights fit now, but not any more after a start with this charge? (`isDrainedBy`) */
+  #isDrained(weights: ReadyHead["weights"], other: Charge): boolean {
+    const charge = chargeOf(this.rule, weights);
+    if (this.#wait(charge, false) !== 0) return false;
+    if (this.#quota.everyMs !== null) return true;
+    const both = { weight: charge.weight + other.weight, slots: charge.slots + other.slots };
+    return this.#wait(both, false, 1) !== 0;
   }
 
   /** Heads are told apart where the plan is carried out (sql/lanes.sql). */
@@ -164,8 +192,11 @@ export class SnapshotKey implements LimitKey {
     return !this.rule.byGroup || this.#row?.[18] !== false;
   }
 
-  /** `freed`: as if all slots were released, and all starts had been called when they were granted, if the claim says such things. */
-  #wait(charge: Charge, freed: boolean): Wait {
+  /**
+   * `freed`: as if all slots were released, and all starts had been called when they were granted, if the claim says such things. `others`: how
+   * many more have started.
+   */
+  #wait(charge: Charge, freed: boolean, others = 0): Wait {
     const row = this.#row;
     const taken = this.#taken;
     const { elapsed, releases, confirms } = this.#keys.earlier;
@@ -174,7 +205,7 @@ export class SnapshotKey implements LimitKey {
     const held = this.#holds
       ? {
           slots: (kept?.[4] ?? 0) + taken.slots,
-          probes: (kept?.[5] ?? 0) + taken.starts,
+          probes: (kept?.[5] ?? 0) + taken.starts + others,
           expiresIn: expiresIn === null ? WHEN_RELEASED : Math.max(0, expiresIn - elapsed),
         }
       : NO_SLOTS;

@@ -80,6 +80,8 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly weighed = new Map<ClaimLane, number | null>();
   /** Limits for all groups that have refused a job. */
   readonly closed = new Map<LimitRule, Closing>();
+  /** Where lanes of many types wait: are heavy heads asked for, whatever jobs come before them? */
+  asksHeads = false;
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: ClaimRules;
@@ -155,9 +157,10 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     return this.#readyOf(type).first;
   }
 
-  /** Is its first job before those of lanes that are not known yet? */
+  /** Is its first job before those of lanes that are not known yet, or asked for before them? */
   #isReached(lane: ClaimLane): boolean {
     if (this.#first === undefined || this.#first.whole) return true;
+    if (this.asksHeads && lane.gate !== undefined && lane.gate.front !== 0) return true;
     const head = lane.head ?? this.#readHead(lane);
     return head === undefined || this.#first.isBefore(lane.priority, head);
   }

@@ -7,7 +7,7 @@ import { NO_POSITION, type OtherGroup, type Position, positionOf } from "../../.
 import { byTurn } from "../../../planner/turns.ts";
 import { broughtBy } from "../limits/brought-limits.ts";
 import { grpOf } from "../limits/groups.ts";
-import { waitForHeads } from "../../../planner/heavy-heads.ts";
+import { CLAIMED, waitForHeads } from "../../../planner/heavy-heads.ts";
 import { SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { liveWorkers } from "../workers.ts";
@@ -88,8 +88,7 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   const limits = rules.map((rule): LimitCondition => {
     const key = keys.key(rule, valueOf(rule, job));
     const before = startsBefore(rule, rules, position.before);
-    // As if a worker claims at once.
-    const behind = rule.weight === null ? 0 : waitForHeads(key.heads, asking(rule.name), step.now, () => true);
+    const behind = rule.weight === null ? 0 : waitForHeads(key.heads, asking(rule.name), step.now, CLAIMED);
     return limitConditionOf(key, { weights, first, before, behind }, step.skew);
   });
   const workers = workersFor(liveWorkers(step, queue), type);

@@ -58,8 +58,18 @@ export function planMany(claim: ManyTypes, wanted: Pick<ClaimRequest, "max" | "m
       if (lane !== undefined) closed.note(type, lane);
     }
     const next = closed.next(plan);
-    if (first.whole || closed.isForAll(next)) return next;
+    if (first.whole || closed.isForAll(next)) return withHeads(claim, next, allowance);
   }
+}
+
+/** A limit that refuses a job may refuse it for a heavy head, which starts now, though its job comes after some that were not read. */
+function withHeads({ lanes, limits, rules, atGates }: ManyTypes, plan: ClaimPlan, allowance: Allowance): ClaimPlan {
+  if (rules.all.every(({ weight }) => weight === null)) return plan;
+  const types = atGates.filter((type) => (lanes.firstKnown(type)?.heavy ?? null) !== null);
+  if (types.length === 0) return plan;
+  lanes.asksHeads = true;
+  const heads = planClaim(types, lanes, limits, allowance);
+  return heads.more || heads.nextIn < plan.nextIn ? heads : plan;
 }
 
 /** The types of a claim that limits for all groups have closed. They stay closed until its end. */

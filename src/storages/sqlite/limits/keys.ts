@@ -4,7 +4,8 @@ import { othersWait, PERMITS, type Starved, starve } from "../../../limits/starv
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
 import { type Asking, waitForHeads } from "../../../planner/heavy-heads.ts";
-import { decideFor, type InspectedKey } from "../../../storage/inspected-key.ts";
+import { decideFor, type InspectedKey, isDrainedBy } from "../../../storage/inspected-key.ts";
+import { weightsOf } from "../jobs/record.ts";
 import type { Step } from "../step.ts";
 import { stateGrpOf } from "./groups.ts";
 import type { OfType } from "./gates.ts";
@@ -102,8 +103,10 @@ export class SqliteKey implements LimitKey, InspectedKey {
   waitForOwnHeads(priority: number): Wait {
     const { asking } = this.#keys;
     const own = this.heads.filter(({ queue, type }) => queue === asking?.queue && type === asking.type);
-    const mayStart = (head: HeavyRow) => this.#keys.mayStart(head);
-    return waitForHeads(own, { ...this.#keys.askingFor(this.rule.name), priority }, this.now, mayStart);
+    return waitForHeads(own, { ...this.#keys.askingFor(this.rule.name), priority }, this.now, {
+      mayStart: (head) => this.#keys.mayStart(head),
+      isDrained: () => false,
+    });
   }
 
   #waitFor(charge: Charge, priority?: number): Wait {
@@ -111,8 +114,10 @@ export class SqliteKey implements LimitKey, InspectedKey {
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     const heads = this.heads;
     if (heads.length === 0) return wait;
-    const asking = { ...this.#keys.askingFor(this.rule.name), priority };
-    const behind = waitForHeads(heads, asking, this.now, (head) => this.#keys.mayStart(head));
+    const behind = waitForHeads(heads, { ...this.#keys.askingFor(this.rule.name), priority }, this.now, {
+      mayStart: (head) => this.#keys.mayStart(head),
+      isDrained: (head) => isDrainedBy(this, chargeOf(this.rule, weightsOf(head)), charge),
+    });
     return Math.max(wait, behind);
   }
 
