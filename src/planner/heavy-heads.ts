@@ -1,4 +1,4 @@
-import type { Wait } from "../limits/wait.ts";
+import { type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 
 /** When a heavy head fits, the key stays reserved for so long: the claim that starts the head is on the way. */
 const GRACE_MS = 100;
@@ -49,6 +49,7 @@ export function waitForHeads<Head extends HeavyHead>(
     if (id === asking.id || !((priority - asking.priority || asking.since - since || asking.id - id) > 0)) continue;
     const grace = until > now || (own?.mayStart(head) === true && !own.isDrained(head)) ? 0 : GRACE_MS;
     longest = Math.max(longest, until + grace - now);
+    if (longest === WHEN_RELEASED) break;
   }
   return longest;
 }

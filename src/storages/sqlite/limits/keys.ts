@@ -102,7 +102,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
 
   waitForOwnHeads(priority: number): Wait {
     const { asking } = this.#keys;
-    const own = this.heads.filter(({ queue, type }) => queue === asking?.queue && type === asking.type);
+    const own = [...this.heads].filter(({ queue, type }) => queue === asking?.queue && type === asking.type);
     return waitForHeads(own, { ...this.#keys.askingFor(this.rule.name), priority }, this.now, {
       mayStart: (head) => this.#keys.mayStart(head),
       isDrained: () => false,
@@ -112,8 +112,8 @@ export class SqliteKey implements LimitKey, InspectedKey {
   #waitFor(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : decideFor(this, charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    const heads = this.heads;
-    if (heads.length === 0) return wait;
+    const { heads } = this;
+    if (this.#heavy!.length === 0) return wait;
     const behind = waitForHeads(heads, { ...this.#keys.askingFor(this.rule.name), priority }, this.now, {
       mayStart: (head) => this.#keys.mayStart(head),
       isDrained: (head) => isDrainedBy(this, chargeOf(this.rule, weightsOf(head)), charge),
@@ -202,13 +202,17 @@ export class SqliteKey implements LimitKey, InspectedKey {
   }
 
   /** Its heavy heads, but for those that the step has decided about. They are read once, and judged again by what was given back. */
-  get heads(): readonly HeavyRow[] {
+  get heads(): Iterable<HeavyRow> {
     const { rule, limitState } = this;
     const fits = (weights: Parameters<typeof chargeOf>[1]) => decideFor(this, chargeOf(rule, weights)).wait;
     this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes);
-    const { decided } = this.#keys;
-    return decided.size === 0 ? this.#heavy : this.#heavy.filter(({ id }) => !decided.has(id));
+    return this.#keys.decided.size === 0 ? this.#heavy : without(this.#heavy, this.#keys.decided);
   }
+}
+
+/** One after another: mostly the first of very many is waited for until a release, and no other matters. */
+function* without(heads: readonly HeavyRow[], lanes: ReadonlySet<number>): Iterable<HeavyRow> {
+  for (const head of heads) if (!lanes.has(head.id)) yield head;
 }
 
 /** A lane that asks, and which limit its head waits for already, if one does. */
