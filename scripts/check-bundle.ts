@@ -6,13 +6,13 @@ import { build } from "esbuild";
  * there is and little more, so that it does not grow unnoticed; docs/decisions/0011-size.md says what it consists of.
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
-  '* from "sluice"': 83_900,
+  '* from "sluice"': 84_200,
   '* from "sluice/server"': 45_700,
   '{ rateLimit } from "sluice"': 6_000,
   '{ concurrencyLimit } from "sluice"': 5_100,
   '{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage } from "sluice"': 15_500,
   '{ Queue } from "sluice"': 18_000,
-  '{ Queue, Worker, MemoryStorage } from "sluice"': 70_400,
+  '{ Queue, Worker, MemoryStorage } from "sluice"': 70_600,
 };
 
 /** These doors bundle for a browser with nothing of Node in it, stay small, and do nothing when imported. */

@@ -112,15 +112,20 @@ export const reservations: Cases = {
   },
 
   "a claim that has enough without the heavy head ends no reservation of it": async (s) => {
-    await define(s, rule("k", { concurrency: 10 }, { weight: "n", types: ["light", "heavy"] }));
-    await s.add(light(6));
-    const first = await s.claimOne(LIGHT);
-    const id = await s.addOne(heavy(8));
-    equal(await count(s, HEAVY), 0, "the heavy one");
-    await s.add(light(4), { type: "other", priority: 5 });
-    equal(await count(s, { max: 1, types: ["other", "heavy"], settle: [completed(first)] }), 1, "of a higher priority");
-    equal(await said(s, LIGHT), blocked(100), "the light one, after that");
-    equal(await s.claimIds(HEAVY), [id], "the heavy one");
+    for (const byGroup of [false, true]) {
+      const [many, few, other] = [`heavy ${byGroup}`, `light ${byGroup}`, `other ${byGroup}`];
+      const group = byGroup ? "g" : null;
+      await define(s, rule(`k ${byGroup}`, { concurrency: 10 }, { weight: "n", types: [many, few], byGroup }));
+      await s.add({ type: few, group, weights: { n: 6 } });
+      const first = await s.claimOne({ types: [few] });
+      const id = await s.addOne({ type: many, group, weights: { n: 8 } });
+      equal(await count(s, { types: [many] }), 0, "the heavy one");
+      await s.add({ type: few, group, weights: { n: 4 } }, { type: other, priority: 5 });
+      equal(await count(s, { max: 1, types: [other, many], settle: [completed(first)] }), 1, "of a higher priority");
+      const { count: none, nextInMs } = await said(s, { types: [few] });
+      equal([none, nextInMs], [0, 100], `the light one, after that, by group: ${byGroup}`);
+      equal(await s.claimIds({ types: [many] }), [id], "the heavy one");
+    }
   },
 
   "a heavy head that a claim looks at and does not start is waited for no longer than before": async (s) => {

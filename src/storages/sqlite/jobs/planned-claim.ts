@@ -162,7 +162,10 @@ class PlannedClaim {
     if (!this.#rules.blocks) return;
     openDue(this.#step, this.#types.queue, this.#atClosedGates(), (name, grp) => {
       const rule = this.#rules.all.find((one) => one.name === name);
-      if (rule !== undefined) void this.#keys.key(rule, groupOf(grp)).heads;
+      if (rule === undefined) return;
+      const key = this.#keys.key(rule, groupOf(grp));
+      key.prepare();
+      void key.heads;
     });
   }
 
