@@ -467,6 +467,10 @@ BEGIN
     IF t_closed[l_type[lane]] AND kind <> 3 THEN
       l_stuck[lane] := true;
       done.closed := done.closed || l_id[lane];
+      IF l_id[lane] = ANY (o_lane) THEN
+        done.freed_names := done.freed_names || l_by[lane];
+        done.freed_grps := done.freed_grps || coalesce(l_state[lane], '');
+      END IF;
       again := again OR kind = 1;
       CONTINUE;
     END IF;
@@ -548,6 +552,10 @@ BEGIN
       -- Where the plan closes the type, the head is not too heavy: it waits for no more than others do.
       IF rule.paused OR NOT (rule.by_group OR (rule.weight IS NOT NULL AND kind <> 4)) THEN
         done.closed := done.closed || l_id[lane];
+        IF l_id[lane] = ANY (o_lane) AND (l_by[lane], l_state[lane]) IS DISTINCT FROM (rule.name, keys.grps[keeper]) THEN
+          done.freed_names := done.freed_names || l_by[lane];
+          done.freed_grps := done.freed_grps || coalesce(l_state[lane], '');
+        END IF;
         CONTINUE;
       END IF;
       done.blocked := done.blocked || l_id[lane];
@@ -860,12 +868,6 @@ BEGIN
     wake_all := {schema}.left_lane(refused.gone);
     published := published OR refused.published;
   END IF;
-  -- Lanes that waited only behind what has started now may start.
-  IF done.freed_names <> '{}' THEN
-    UPDATE {schema}.gates g SET until = done.at FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp)
-    WHERE g.name = f.name AND g.grp = f.grp;
-    wake_all := wake_all OR FOUND;
-  END IF;
   IF done.starved_names <> '{}' THEN
     PERFORM {schema}.await_release(done.starved_names, done.starved_grps, q.claimant, done.at);
   END IF;
@@ -891,6 +893,12 @@ BEGIN
     FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy)
       WITH ORDINALITY AS b (id, wait, name, grp, heavy, place)
     WHERE l.id = b.id;
+  END IF;
+  -- Lanes that waited only behind what has started now may start, and those behind what leaves to others what it cannot use.
+  IF done.freed_names <> '{}' THEN
+    UPDATE {schema}.gates g SET until = done.at FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp)
+    WHERE g.name = f.name AND g.grp = f.grp;
+    wake_all := wake_all OR FOUND;
   END IF;
 END
 $$;

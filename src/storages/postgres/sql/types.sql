@@ -290,7 +290,7 @@ CREATE TYPE {schema}.planned_grants AS (
   refused_names text[],
   refused_most float8[],
   refused_weights float8[],
-  -- Limits that a heavy job waited for which starts now, and which state of them.
+  -- Limits that a heavy job waited for which starts now, or which another limit refuses, and which state of them.
   freed_names text[],
   freed_grps text[]
 );
