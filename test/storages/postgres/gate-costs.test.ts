@@ -61,3 +61,24 @@ test("a claim of any type under a limit of one does not look at all lanes where 
   );
   expect(await readBy(pool, null, "r")).toBeLessThan(100);
 });
+
+test("of very many lanes with heavy jobs at one key one is judged with every release", async () => {
+  const { storage, pool } = await open();
+  await storage.limits.define([rule("k", { concurrency: 10 }, { byGroup: true, by: ["tenant"], weight: "n" })]);
+  const heavy = (doc: number) => newJob({ queue: "s", keys: { tenant: "t", doc: `${doc}` }, weights: { n: 9 } });
+  await storage.add(Array.from({ length: 200 }, (_, doc) => heavy(doc)));
+  const running = [];
+  for (let more = true; more;) {
+    const claim = await storage.claim(anything({ queue: "s", max: 10 }));
+    running.push(...claim.jobs);
+    ({ more } = claim);
+  }
+  for (let i = 0; i < 3; i++) {
+    expect(running).toHaveLength(1);
+    const { id, token } = running.pop()!;
+    const settle = [{ id, token, to: "completed", result: null } as const];
+    running.push(...(await storage.claim(anything({ queue: "s", max: 10, settle }))).jobs);
+    const heads = "SELECT id FROM sluice.lanes WHERE queue = 's' AND heavy IS NOT NULL AND blocked_until IS NOT NULL";
+    expect((await pool.query(heads)).rowCount).toBeLessThan(3);
+  }
+});

@@ -565,6 +565,18 @@ BEGIN
       -- A job that only waits behind a heavy one is not too heavy itself, and heads that come before that one do not wait with it.
       own := CASE WHEN rule.weight IS NULL THEN 0 ELSE {schema}.refusal_wait(rule, keys.grps[keeper], kept_weight, kept_slots, s_weight[s],
         s_slots[s], s_starts[s], ttl, now) END;
+      IF own > 0 AND rule.by_group AND kept_since = 'Infinity' THEN
+        -- Nor is one behind a head of its queue and type (waitForOwnHeads in planner/claim-limits.ts): a head for each of very many lanes at one
+        -- key would have to be judged with every release. It stands at the gate.
+        IF EXISTS (SELECT FROM {schema}.lanes a
+            WHERE a.blocked_by = rule.name AND a.blocked_grp = keys.grps[keeper] AND a.blocked_until IS NOT NULL AND a.heavy IS NOT NULL
+              AND a.queue = queue_name AND a.type = plan.types[l_type[lane]] AND a.priority >= l_priority[lane])
+          OR EXISTS (SELECT FROM unnest(done.blocked, done.blocked_names, done.blocked_grps, done.blocked_heavy) AS b (id, name, grp, heavy)
+            WHERE b.heavy IS NOT NULL AND b.name = rule.name AND b.grp = keys.grps[keeper]
+              AND l_type[array_position(l_id, b.id)] = l_type[lane] AND l_priority[array_position(l_id, b.id)] >= l_priority[lane]) THEN
+          own := 0;
+        END IF;
+      END IF;
       done.blocked_heavy := done.blocked_heavy || CASE WHEN own > 0 THEN j_seq[head] END;
       own := CASE WHEN rule.weight IS NULL THEN longest ELSE own END;
       IF own > 0 THEN
