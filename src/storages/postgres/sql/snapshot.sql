@@ -62,21 +62,27 @@ BEGIN
       SELECT f.type, f.place, count(f.id)::integer AS count, array_agg(f.id ORDER BY f.nth) AS ids FROM first f GROUP BY 1, 2) g;
   IF waiting THEN
     FOR t IN 1 .. cardinality(types) LOOP
-      CONTINUE WHEN counts[t] = page;
       SELECT array_agg(b.id) AS ids, array_agg(b.until) AS ats INTO more_soon FROM (
+        -- Heavy heads whose instant has come have their turns among the others: the claim that takes the plan opens their lanes first.
         (SELECT l.id, l.blocked_until AS until FROM {schema}.lanes l
-          WHERE l.queue = q.queue AND l.type = types[t] AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
-            AND l.blocked_until <= now + fresh_ms
-          ORDER BY l.blocked_until LIMIT page)
+          WHERE l.queue = q.queue AND l.type = types[t] AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL AND l.blocked_until <= now
+          ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT page)
         UNION ALL
-        (SELECT l.id, g.until FROM (
-            SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = types[t] AND o.until <= now + fresh_ms
-            ORDER BY o.until LIMIT least(page, 100)) g
-          CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a
-            WHERE {schema}.stands_at(a, g.name, g.grp, q.queue, types[t])
-            ORDER BY a.priority DESC, a.turn, a.own, a.head_at, a.head_seq LIMIT page) l
-          ORDER BY g.until)
-        ORDER BY until LIMIT page - counts[t]) b;
+        (SELECT s.id, s.until FROM (
+            (SELECT l.id, l.blocked_until AS until FROM {schema}.lanes l
+              WHERE counts[t] < page AND l.queue = q.queue AND l.type = types[t] AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+                AND l.blocked_until > now AND l.blocked_until <= now + fresh_ms
+              ORDER BY l.blocked_until LIMIT page)
+            UNION ALL
+            (SELECT l.id, g.until FROM (
+                SELECT o.* FROM {schema}.gates o
+                WHERE counts[t] < page AND o.queue = q.queue AND o.type = types[t] AND o.until <= now + fresh_ms
+                ORDER BY o.until LIMIT least(page, 100)) g
+              CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a
+                WHERE {schema}.stands_at(a, g.name, g.grp, q.queue, types[t])
+                ORDER BY a.priority DESC, a.turn, a.own, a.head_at, a.head_seq LIMIT page) l
+              ORDER BY g.until)) s
+          ORDER BY s.until LIMIT page - counts[t])) b;
       IF more_soon.ids IS NOT NULL THEN
         soon := soon || more_soon.ids;
         soon_at := soon_at || more_soon.ats;
@@ -203,6 +209,8 @@ BEGIN
         SELECT b.* FROM (
           (SELECT b.blocked_by AS name, b.blocked_grp AS grp, b.blocked_until AS until FROM (SELECT l FROM {schema}.lanes l
             WHERE l.queue = q.queue AND l.type = t.type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+              -- The plan asks those whose instant has come.
+              AND (l.blocked_until > now OR l.id <> ALL (soon))
             ORDER BY l.blocked_until LIMIT 10) r CROSS JOIN LATERAL (SELECT (r.l).*) b
           WHERE {schema}.head_of(r.l) IS NOT NULL ORDER BY b.blocked_until LIMIT 1)
           UNION ALL
