@@ -1,4 +1,4 @@
-import { equal } from "../expect.ts";
+import { equal, ok } from "../expect.ts";
 import { blocked, BREAKER, BY, change, count, define, rule, said, taken, window } from "./limit-words.ts";
 import { type Cases, completed, dead, retry } from "./scene.ts";
 
@@ -176,5 +176,31 @@ export const reservations: Cases = {
       equal(await said(s, { types: [few] }), blocked(100, name), `the light one, then, ${what}`);
       equal(await s.claimIds({ types: [many] }), [id], `the heavy one, ${what}`);
     }
+  },
+
+  "a heavy head of a higher priority starts when its instant has come, however many lanes of its type are ready":
+    async (s) => {
+      await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+      await s.addOne({ weights: { n: 5 } });
+      await s.claimOne();
+      const id = await s.addOne({ group: "first", priority: 1, weights: { n: 9 } });
+      equal(await said(s), blocked(1_000, "k"), "the heavy one");
+      await s.add(...Array.from({ length: 20 }, (_, n) => ({ group: `g${n}`, weights: { n: 3 } })));
+      await s.clock.advance(1_000);
+      equal(await s.claimIds({ max: 1 }), [id], "when the head fits");
+    },
+
+  "heavy heads of many types whose instants come together cost few claims": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.addOne({ weights: { n: 5 } });
+    await s.claimOne();
+    const types = Array.from({ length: 16 }, (_, n) => `t${n}`);
+    await s.add(...types.map((type) => ({ type, weights: { n: 9 } })));
+    for (const type of types) equal(await count(s, { types: [type] }), 0, `a job of the type ${type}`);
+    await s.clock.advance(1_000);
+    equal(await count(s, { max: 1 }), 1, "when the heads fit");
+    let claims = 0;
+    for (let more = true; more && claims < 16; claims++) ({ more } = await s.claim({ max: 1 }));
+    ok(claims <= 3, `expected at most 3 claims in vain, got ${claims}`);
   },
 };
