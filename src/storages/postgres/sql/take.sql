@@ -21,6 +21,8 @@ DECLARE
   -- So many groups that jobs have come into are entered in any case: more of them than jobs are started, so that a backlog of
   -- them becomes smaller, and not so many that the claim takes much longer for it.
   few CONSTANT integer := 100;
+  -- So often jobs that other transactions have are passed over, before the next trip of the claim goes on.
+  most_rounds CONSTANT integer := 16;
   want integer := least(q.max, 10000);
   paused text[];
   types text[];
@@ -94,15 +96,20 @@ BEGIN
         WHERE c.is_charged AND c.place <> ALL (held)) THEN
         done := {schema}.lock_uncharged(q.queue, done, now);
         stuck := stuck || done.short;
-        EXIT WHEN done.short = '{}' OR rounds > 1 OR cardinality(plan.places) = cardinality(done.job_lanes);
-      ELSIF rounds > 2 THEN
+        EXIT WHEN done.short = '{}' OR rounds >= most_rounds OR cardinality(plan.places) = cardinality(done.job_lanes);
+        -- Of these lanes no more is to be had than what is locked now: other lanes of the plan may give the rest.
+        plan.counts := ARRAY(SELECT CASE WHEN u.id = ANY (done.short)
+            THEN (SELECT count(*) FROM unnest(done.locked_lanes) AS o (id) WHERE o.id = u.id)::integer ELSE u.n END
+          FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS u (id, n, place) ORDER BY u.place);
+      ELSIF rounds >= most_rounds THEN
         -- They come and go faster than they are looked for: another trip of the claim has more luck.
         done := NULL;
         EXIT;
+      ELSE
+        -- Under a limit others are decided about anew; its lock keeps other claims away meanwhile.
+        SELECT f.taken, f.counts, stuck || f.short INTO without, plan.counts, stuck
+        FROM {schema}.free_jobs(q.queue, plan.lanes, plan.counts, rules, now) f;
       END IF;
-      -- Under a limit others are decided about anew; its lock keeps other claims away meanwhile.
-      SELECT f.taken, f.counts, stuck || f.short INTO without, plan.counts, stuck
-      FROM {schema}.free_jobs(q.queue, plan.lanes, plan.counts, now) f;
     END LOOP;
     busy := busy OR rounds > 1 OR stuck <> '{}';
     IF done.at IS NOT NULL THEN
@@ -747,6 +754,7 @@ BEGIN
   IF cardinality(jobs) < cardinality(done.jobs) THEN
     done.again := true;
     done.missed := true;
+    done.locked_lanes := lanes;
     done.short := ARRAY(SELECT u.lane FROM unnest(done.job_lanes, done.is_charged) AS u (lane, is_charged)
       WHERE NOT u.is_charged GROUP BY u.lane HAVING count(*) > (SELECT count(*) FROM unnest(lanes) AS l WHERE l = u.lane));
     done.use_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.use_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
@@ -757,24 +765,30 @@ BEGIN
 END
 $$;
 
--- Which of the first jobs of these lanes other transactions have. They are locked only to find that out, and not any more when this returns:
--- a job that was locked and not started would let another claim start a later one of its lane.
+-- Which of the first jobs of these lanes other transactions have, of those that run under a limit. They are locked only to find that out, and not
+-- any more when this returns. The locks of these limits are held: without them another claim would start later jobs of such a lane meanwhile.
 --
--- lane_ids, wanted: the lanes, and how many jobs of each are wanted. taken: the jobs that others have. counts: how many of each are to be had,
--- as many as are wanted at most. short: the lanes with fewer. Behind two hundred jobs that others have it does not look.
+-- lane_ids, wanted: the lanes, and how many jobs of each are wanted. rules: all that are locked. taken: the jobs that others have. counts: how
+-- many of each lane are to be had, as many as are wanted at most. short: the lanes with fewer. Behind two hundred jobs that others have it does
+-- not look.
 CREATE OR REPLACE FUNCTION {schema}.free_jobs(
-  queue_name text, lane_ids bigint[], wanted integer[], now float8, OUT taken bigint[], OUT counts integer[], OUT short bigint[]
+  queue_name text, lane_ids bigint[], wanted integer[], rules {schema}.limit_rule[], now float8,
+  OUT taken bigint[], OUT counts integer[], OUT short bigint[]
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  limited boolean[];
   lanes integer[];
   places tid[];
   seqs bigint[];
   free tid[];
 BEGIN
+  limited := ARRAY(SELECT EXISTS (SELECT FROM unnest(rules) AS r WHERE r.types IS NULL OR l.type = ANY (r.types))
+    FROM unnest(lane_ids) WITH ORDINALITY AS u (id, no) LEFT JOIN LATERAL (SELECT a.type FROM {schema}.lanes a WHERE a.id = u.id OFFSET 0) l ON true
+    ORDER BY u.no);
   SELECT array_agg(u.no), array_agg(j.place), array_agg(j.seq) INTO lanes, places, seqs
-  FROM unnest(lane_ids, wanted) WITH ORDINALITY AS u (id, n, no)
-    CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = u.id OFFSET 0) l
+  FROM unnest(lane_ids, wanted, limited) WITH ORDINALITY AS u (id, n, is_limited, no)
+    CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = u.id AND u.is_limited OFFSET 0) l
     CROSS JOIN LATERAL {schema}.first_jobs(queue_name, l.type, l.priority, l.keys || l.grp, u.n + 200, now, '{}') j;
   BEGIN
     free := ARRAY(SELECT j.ctid FROM {schema}.jobs j WHERE j.ctid = ANY (places) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
@@ -784,8 +798,9 @@ BEGIN
   END;
   taken := ARRAY(SELECT u.seq FROM unnest(seqs, places) AS u (seq, place) WHERE u.place <> ALL (free));
   SELECT array_agg(least(c.n, c.free) ORDER BY c.no), coalesce(array_agg(c.id) FILTER (WHERE c.free < c.n), '{}') INTO counts, short FROM (
-    SELECT w.no, w.id, w.n, (SELECT count(*) FROM unnest(lanes, places) AS u (no, place) WHERE u.no = w.no AND u.place = ANY (free))::integer AS free
-    FROM unnest(lane_ids, wanted) WITH ORDINALITY AS w (id, n, no)) c;
+    SELECT w.no, w.id, w.n, CASE WHEN w.is_limited THEN (SELECT count(*) FROM unnest(lanes, places) AS u (no, place)
+      WHERE u.no = w.no AND u.place = ANY (free))::integer ELSE w.n END AS free
+    FROM unnest(lane_ids, wanted, limited) WITH ORDINALITY AS w (id, n, is_limited, no)) c;
 END
 $$;
 

@@ -241,12 +241,14 @@ CREATE TYPE {schema}.claim_keys AS (
 );
 
 -- What is granted of a plan (take.sql: grant_planned). Nothing of it is written yet. again: not all of the plan was granted. missed:
--- another claim has locked lanes that are empty or to be blocked. short: lanes in which other transactions have jobs that were granted.
+-- another claim has locked lanes that are empty or to be blocked. short: lanes in which other transactions have jobs that were
+-- granted; locked_lanes: the lane of each job that was locked instead (lock_uncharged).
 CREATE TYPE {schema}.planned_grants AS (
   at float8,
   again boolean,
   missed boolean,
   short bigint[],
+  locked_lanes bigint[],
   -- The jobs that start, in order; whether they run under limits.
   jobs tid[],
   job_seqs bigint[],
