@@ -1,5 +1,6 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
+import type { JobRecord } from "../../../src/core/job.ts";
 import { anything } from "../jobs.ts";
 import { emptyStorages, newJob, rule } from "./support.ts";
 
@@ -67,7 +68,7 @@ test("of very many lanes with heavy jobs at one key one is judged with every rel
   await storage.limits.define([rule("k", { concurrency: 10 }, { byGroup: true, by: ["tenant"], weight: "n" })]);
   const heavy = (doc: number) => newJob({ queue: "s", keys: { tenant: "t", doc: `${doc}` }, weights: { n: 9 } });
   await storage.add(Array.from({ length: 200 }, (_, doc) => heavy(doc)));
-  const running = [];
+  const running: JobRecord[] = [];
   for (let more = true; more;) {
     const claim = await storage.claim(anything({ queue: "s", max: 10 }));
     running.push(...claim.jobs);
