@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { NewJob } from "../../../src/storage/job-storage.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { anything } from "../jobs.ts";
-import { temporaryDatabase } from "./server.ts";
+import { once, temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
 /*
@@ -23,7 +23,7 @@ async function open(rules: Parameters<PostgresStorage["limits"]["define"]>[0]) {
   await user.connect();
   onTestFinished(() => user.end());
   await user.query("BEGIN");
-  return { storage, user };
+  return { storage, user, url };
 }
 
 /** The n-th of these jobs, which a later one with the same key replaces. */
@@ -96,5 +96,20 @@ describe("jobs that a transaction of the user replaces", () => {
     await storage.add([keyed(0, { type: "other", group: "g", weights: { n: 1 } }, "after")], user);
     await user.query("COMMIT");
     expect((await storage.claim(of("light"))).jobs.map(({ id }) => id)).toEqual(["behind"]);
+  });
+
+  test("are looked for with a lock only under a limit, whose lock keeps others from the later jobs of a lane meanwhile", async () => {
+    const { storage, user, url } = await open([rule("k", { max: 9, windowMs: 1_000 }, { types: ["limited"] })]);
+    await hold(storage, user, 2, (n) => ({ group: "g", type: n === 0 ? "limited" : "free" }));
+    expect((await storage.claim(anything({ max: 1 }))).jobs).toEqual([]);
+    const found = await once(
+      url,
+      `SELECT f.taken <> '{}' AS looked, f.counts FROM sluice.lanes l, sluice.free_jobs('q', ARRAY[l.id], '{1}',
+        ARRAY(SELECT r.fields FROM sluice.rules r), 0) f ORDER BY l.type DESC`,
+    );
+    expect(found).toEqual([
+      { looked: true, counts: [0] },
+      { looked: false, counts: [1] },
+    ]);
   });
 });

@@ -178,7 +178,7 @@ export class SnapshotKey implements LimitKey {
     return this.#wait(both, false, 1) !== 0;
   }
 
-  /** Heads are told apart where the plan is carried out (sql/lanes.sql). */
+  /** Which lanes are behind a head is decided where the plan is carried out (sql/take.sql: grant_planned). */
   waitForOwnHeads(): Wait {
     return 0;
   }
